@@ -8,12 +8,16 @@ bitflags! {
     pub struct Capabilities: u64 {
         /// Several reads of one file may be under way at once.
         const ASYNC_READ = 1 << 0;
+        /// The server keeps the locks of fcntl(2); otherwise the kernel does, for each mount by itself.
+        const POSIX_LOCKS = 1 << 1;
         /// OPEN truncates by itself when `O_TRUNC` is among its flags.
         const ATOMIC_O_TRUNC = 1 << 3;
         /// A write may be larger than one page.
         const BIG_WRITES = 1 << 5;
         /// The server applies the umask, not the kernel.
         const DONT_MASK = 1 << 6;
+        /// The server keeps the locks of flock(2).
+        const FLOCK_LOCKS = 1 << 10;
         /// The kernel drops cached data when a file's size or modification time changed.
         const AUTO_INVAL_DATA = 1 << 12;
         /// READDIRPLUS exists: a listing that also looks its names up.
@@ -76,11 +80,13 @@ impl Capabilities {
         .union(Self::INIT_EXT)
         .union(Self::DIRECT_IO_ALLOW_MMAP);
 
-    /// What a file system wants whose data others may change, too: as [`Self::LOCAL_VIEW`], but the kernel compares size and
-    /// modification time whenever it has asked for attributes anew.
+    /// What a file system wants whose data others may change and lock, too: as [`Self::LOCAL_VIEW`], but the kernel compares size
+    /// and modification time whenever it has asked for attributes anew, and asks for locks.
     pub const SHARED: Self = Self::LOCAL_VIEW
         .difference(Self::EXPLICIT_INVAL_DATA)
-        .union(Self::AUTO_INVAL_DATA);
+        .union(Self::AUTO_INVAL_DATA)
+        .union(Self::POSIX_LOCKS)
+        .union(Self::FLOCK_LOCKS);
 
     /// Joins the two words of the wire; the upper one counts only with `INIT_EXT`.
     pub(crate) fn from_wire(flags: u32, flags2: u32) -> Self {

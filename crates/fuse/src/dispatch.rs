@@ -122,8 +122,10 @@ fn through<'b, F: FileSystem + ?Sized>(
             fs.write(caller, node, handle, write).and_then(narrow),
             Reply::count,
         ),
-        Op::Flush => to.done(fs.flush(caller, node, handle)),
-        Op::Release { flags } => to.done(fs.release(node, handle, flags)),
+        Op::Flush { lock_owner } => to.done(fs.flush(caller, node, handle, lock_owner)),
+        Op::Release { flags, flock_owner } => to.done(fs.release(node, handle, flags, flock_owner)),
+        Op::Getlk(lock) => to.with(fs.getlk(caller, node, handle, lock), Reply::lock),
+        Op::Setlk { lock, waits } => to.done(fs.setlk(caller, node, handle, lock, waits)),
         Op::Fsync { data_only } => to.done(fs.fsync(caller, node, handle, data_only)),
         Op::Readdir { offset, size } => to.filled(size, |out| {
             let mut sink = DirectorySink::new(out);

@@ -6,8 +6,9 @@ use std::io;
 use rustix::io::Errno;
 
 use crate::{
-    Caller, CopyRange, Create, DirectoryPlusSink, DirectorySink, Entry, Ioctl, KnownAttributes,
-    Lookup, Negotiated, Notifier, Open, OpenReply, RenameFlags, SetAttributes, Statistics, Write,
+    Caller, CopyRange, Create, DirectoryPlusSink, DirectorySink, Entry, FileLock, Ioctl,
+    KnownAttributes, Lookup, Negotiated, Notifier, Open, OpenReply, RenameFlags, SetAttributes,
+    Statistics, Write,
 };
 
 /// The operations, each called from any worker thread, several at once.
@@ -200,16 +201,52 @@ pub trait FileSystem: Send + Sync {
         unsupported()
     }
 
-    /// One descriptor of an open file is closed (others may remain).
-    fn flush(&self, caller: Caller, node: u64, handle: u64) -> io::Result<()> {
-        let _ = (caller, node, handle);
+    /// One descriptor of an open file is closed (others may remain). All locks of fcntl(2) go that `lock_owner` has on the
+    /// node.
+    fn flush(&self, caller: Caller, node: u64, handle: u64, lock_owner: u64) -> io::Result<()> {
+        let _ = (caller, node, handle, lock_owner);
         unsupported()
     }
 
-    /// The last descriptor and mapping of an open file are gone. Nobody sees an error.
-    fn release(&self, node: u64, handle: u64, flags: u32) -> io::Result<()> {
-        let _ = (node, handle, flags);
+    /// The last descriptor and mapping of an open file are gone; and so are its locks, of which the kernel names that of
+    /// flock(2) alone. Nobody sees an error.
+    fn release(
+        &self,
+        node: u64,
+        handle: u64,
+        flags: u32,
+        flock_owner: Option<u64>,
+    ) -> io::Result<()> {
+        let _ = (node, handle, flags, flock_owner);
         Ok(())
+    }
+
+    /// A lock that is in the way of this one, or one of the kind [`LockKind::None`](crate::LockKind::None). Asked only if
+    /// [`POSIX_LOCKS`](crate::Capabilities::POSIX_LOCKS) was agreed.
+    fn getlk(
+        &self,
+        caller: Caller,
+        node: u64,
+        handle: u64,
+        lock: FileLock,
+    ) -> io::Result<FileLock> {
+        let _ = (caller, node, handle, lock);
+        unsupported()
+    }
+
+    /// Sets or lifts a lock. Where another is in the way, it fails with `EAGAIN`; one that waits is
+    /// [`Postponed`](crate::Postponed) instead, and fails with `EINTR` once it is [`interrupted`](Self::interrupted). Asked only
+    /// if [`POSIX_LOCKS`](crate::Capabilities::POSIX_LOCKS) or [`FLOCK_LOCKS`](crate::Capabilities::FLOCK_LOCKS) was agreed.
+    fn setlk(
+        &self,
+        caller: Caller,
+        node: u64,
+        handle: u64,
+        lock: FileLock,
+        waits: bool,
+    ) -> io::Result<()> {
+        let _ = (caller, node, handle, lock, waits);
+        unsupported()
     }
 
     /// Makes a file durable; without most attributes if `data_only`.

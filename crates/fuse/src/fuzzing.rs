@@ -6,10 +6,10 @@ use std::os::unix::ffi::OsStrExt;
 
 use crate::abi::opcode::{
     ACCESS, BATCH_FORGET, COPY_FILE_RANGE, COPY_FILE_RANGE_64, CREATE, DESTROY, FALLOCATE, FLUSH,
-    FORGET, FSYNC, FSYNCDIR, GETATTR, GETXATTR, INIT, INTERRUPT, IOCTL, LINK, LISTXATTR, LOOKUP,
-    LSEEK, MKDIR, MKNOD, NOTIFY_REPLY, OPEN, OPENDIR, READ, READDIR, READDIRPLUS, READLINK,
-    RELEASE, RELEASEDIR, REMOVEXATTR, RENAME, RENAME2, RMDIR, SETATTR, SETXATTR, STATFS, STATX,
-    SYMLINK, SYNCFS, TMPFILE, UNLINK, WRITE,
+    FORGET, FSYNC, FSYNCDIR, GETATTR, GETLK, GETXATTR, INIT, INTERRUPT, IOCTL, LINK, LISTXATTR,
+    LOOKUP, LSEEK, MKDIR, MKNOD, NOTIFY_REPLY, OPEN, OPENDIR, READ, READDIR, READDIRPLUS, READLINK,
+    RELEASE, RELEASEDIR, REMOVEXATTR, RENAME, RENAME2, RMDIR, SETATTR, SETLK, SETLKW, SETXATTR,
+    STATFS, STATX, SYMLINK, SYNCFS, TMPFILE, UNLINK, WRITE,
 };
 use crate::{Capabilities, DecodeError, HandleOperation, Operation, Request, XattrOperation};
 
@@ -95,7 +95,7 @@ fn assert_within(request: &Request<'_>, body: usize) {
 }
 
 /// A request of each kind: opcode, the bytes before names, and what follows.
-const KINDS: [(u32, usize, &[u8]); 44] = [
+const KINDS: [(u32, usize, &[u8]); 47] = [
     (LOOKUP, 0, b"a\0"),
     (FORGET, 8, b""),
     (GETATTR, 16, b""),
@@ -126,6 +126,9 @@ const KINDS: [(u32, usize, &[u8]); 44] = [
     (READDIRPLUS, 40, b""),
     (RELEASEDIR, 24, b""),
     (FSYNCDIR, 16, b""),
+    (GETLK, 48, b""),
+    (SETLK, 48, b""),
+    (SETLKW, 48, b""),
     (ACCESS, 8, b""),
     (CREATE, 16, b"a\0"),
     (INTERRUPT, 8, b""),

@@ -31,6 +31,7 @@ mod filesystem;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake;
+mod lock;
 mod node;
 mod notify;
 mod open;
@@ -49,6 +50,7 @@ pub use capabilities::Capabilities;
 pub use directory::{DirectoryEntry, DirectoryPlusSink, DirectorySink};
 pub use filesystem::FileSystem;
 pub use handshake::{Config, Negotiated};
+pub use lock::{FileLock, LockKind};
 pub use node::{Caller, Entry, Lookup, ROOT, RenameFlags};
 pub use notify::Notifier;
 pub use open::{CopyRange, Create, Ioctl, Open, OpenReply, Write};

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::abi::output;
-use crate::{Entry, KnownAttributes, Lookup, OpenReply, Postponed, Statistics};
+use crate::{Entry, FileLock, KnownAttributes, Lookup, OpenReply, Postponed, Statistics};
 
 /// A header and the largest fixed answer (`fuse_statx_out`).
 const HEAD_BYTES_MAX: usize = size_of::<output::OutHeader>() + size_of::<output::StatxOut>();
@@ -92,6 +92,10 @@ impl<'b> Reply<'b> {
 
     pub(crate) fn wide_count(unique: u64, bytes_copied: u64) -> Self {
         Self::fixed(unique, &output::CopyFileRangeOut { bytes_copied })
+    }
+
+    pub(crate) fn lock(unique: u64, lock: FileLock) -> Self {
+        Self::fixed(unique, &lock.to_wire())
     }
 
     pub(crate) fn offset(unique: u64, offset: u64) -> Self {

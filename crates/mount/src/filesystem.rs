@@ -4,6 +4,7 @@ mod attributes;
 mod extended;
 mod files;
 mod listing;
+mod locks;
 mod names;
 
 use std::cell::Cell;
@@ -18,8 +19,8 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 use surmise_fuse::{
-    Caller, Create, DirectoryPlusSink, DirectorySink, Entry, FileSystem, KnownAttributes, Lookup,
-    Negotiated, Notifier, Open, OpenReply, RenameFlags, SetAttributes, Statistics, Write,
+    Caller, Create, DirectoryPlusSink, DirectorySink, Entry, FileLock, FileSystem, KnownAttributes,
+    Lookup, Negotiated, Notifier, Open, OpenReply, RenameFlags, SetAttributes, Statistics, Write,
 };
 use surmise_remote::client::{Intent, Request, Response};
 use surmise_remote::errno::Errno as Number;
@@ -32,6 +33,7 @@ use crate::owners::Owners;
 use crate::shell::{self, Shell};
 use files::OpenFile;
 use listing::Listing;
+use locks::Lockers;
 
 thread_local! {
     /// Of the request that this thread answers.
@@ -46,8 +48,10 @@ pub struct Far {
     lifetimes: OnceLock<Lifetimes>,
     /// Hears of the kernel when that has begun.
     begun: Sender<Begun>,
+    kernel: OnceLock<Notifier>,
     files: Mutex<HashMap<u64, OpenFile>>,
     listings: Mutex<HashMap<u64, Arc<Listing>>>,
+    lockers: Mutex<Lockers>,
     next_handle: AtomicU64,
     /// The server's space, and when it said so.
     space: Mutex<Option<(Instant, Statistics)>>,
@@ -62,8 +66,10 @@ impl Far {
             owners,
             lifetimes: OnceLock::new(),
             begun,
+            kernel: OnceLock::new(),
             files: Mutex::default(),
             listings: Mutex::default(),
+            lockers: Mutex::default(),
             next_handle: AtomicU64::new(1),
             space: Mutex::default(),
         }
@@ -129,6 +135,7 @@ impl FileSystem for Far {
     fn init(&self, negotiated: &Negotiated, kernel: Notifier) {
         let has_epochs = negotiated.has_epochs();
         let _ = self.lifetimes.set(Lifetimes::new(has_epochs));
+        let _ = self.kernel.set(kernel.clone());
         // The receiver lives as long as the mount.
         let _ = self.begun.send((kernel, has_epochs));
     }
@@ -265,9 +272,33 @@ impl FileSystem for Far {
         self.space()
     }
 
-    fn release(&self, _: u64, handle: u64, _: u32) -> io::Result<()> {
+    fn flush(&self, _: Caller, node: u64, _: u64, lock_owner: u64) -> io::Result<()> {
+        self.close_one(node, lock_owner)
+    }
+
+    fn release(&self, node: u64, handle: u64, _: u32, flock_owner: Option<u64>) -> io::Result<()> {
         self.files().remove(&handle);
+        self.close_last(node, handle, flock_owner);
         Ok(())
+    }
+
+    fn may_resume(&self) -> bool {
+        self.shell.has_lock_answer()
+    }
+
+    fn getlk(&self, _: Caller, node: u64, _: u64, lock: FileLock) -> io::Result<FileLock> {
+        self.lock_in_the_way(node, lock)
+    }
+
+    fn setlk(
+        &self,
+        _: Caller,
+        node: u64,
+        handle: u64,
+        lock: FileLock,
+        waits: bool,
+    ) -> io::Result<()> {
+        self.set_lock(node, handle, lock, waits)
     }
 
     fn fsync(&self, _: Caller, _: u64, handle: u64, _: bool) -> io::Result<()> {

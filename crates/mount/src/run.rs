@@ -123,9 +123,7 @@ pub fn run(
     begin("forget", move || {
         forget_all(&beginning, &forget, (&told, nodes))
     })?;
-    let asking = Arc::clone(&far);
-    // Walks through directories ask for it first. Without the thread they wait for the answer.
-    let _ = begin("space", move || asking.learn_space());
+    begin_helpers(&far)?;
     let session = Session::new(
         device,
         Config {
@@ -157,6 +155,15 @@ pub fn run(
         true => Ok(()),
         false => Err(RunError::Lost(lost)),
     }
+}
+
+/// Starts the threads that the file system needs besides those which serve requests.
+fn begin_helpers(far: &Arc<Far>) -> io::Result<()> {
+    let (locking, asking) = (Arc::clone(far), Arc::clone(far));
+    begin("locks", move || locking.answer_locks())?;
+    // Walks through directories ask for it first. Without the thread they wait for the answer.
+    let _ = begin("space", move || asking.learn_space());
+    Ok(())
 }
 
 /// Starts a thread of this name.

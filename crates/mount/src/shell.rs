@@ -4,6 +4,7 @@
 //! A call whose leases are there is answered with the lock held once, and wakes nobody.
 
 mod effects;
+mod locks;
 mod waiting;
 
 use std::collections::HashMap;
@@ -23,6 +24,7 @@ use crate::connection::NoConnection;
 use crate::kernel::Forget;
 use crate::status::Status;
 use crate::store::Store;
+use locks::LockCalls;
 pub use waiting::Caller;
 use waiting::{Outcome, Own, Waiting, Wants};
 
@@ -35,6 +37,8 @@ pub struct Shell {
     earlier: Condvar,
     /// The server has welcomed the client, has said that it never will, or knows it no more.
     turned: Condvar,
+    /// A call for a lock was answered, or waits.
+    locks_change: Condvar,
     kernel: Sender<Forget>,
     /// After how long without a connection calls fail.
     soft: Option<Duration>,
@@ -44,6 +48,7 @@ struct State {
     client: Client,
     store: Store,
     waiting: HashMap<Token, Arc<Waiting>>,
+    lock_calls: LockCalls,
     /// How often the kernel was told of an object, less how often it has let go of it.
     references: HashMap<ObjectId, u64>,
     outgoing: Vec<u8>,
@@ -94,6 +99,7 @@ impl Shell {
             client: Client::new(key),
             store,
             waiting: HashMap::new(),
+            lock_calls: LockCalls::default(),
             references: HashMap::new(),
             outgoing: Vec::new(),
             link: Link {
@@ -116,6 +122,7 @@ impl Shell {
             to_send: Condvar::new(),
             earlier: Condvar::new(),
             turned: Condvar::new(),
+            locks_change: Condvar::new(),
             kernel,
             soft,
         }
@@ -225,9 +232,10 @@ impl Shell {
 
     /// A signal has come for the caller of this request. Whether its call waits.
     pub fn interrupted(&self, request: u64) -> bool {
-        let state = self.lock();
+        let mut state = self.lock();
         let mut waiting = state.waiting.values();
         waiting.any(|waiting| waiting.interrupted(request))
+            || self.lock_interrupted(&mut state, request)
     }
 
     /// What a name in a directory leads to, if that is known without asking, and whether the kernel did not know the object. Then
@@ -356,6 +364,7 @@ impl Shell {
     pub fn leave(&self) {
         let mut state = self.lock();
         state.is_ending = true;
+        self.interrupt_locks(&mut state);
         self.tell(&mut state, Event::Leave, None);
         while !state.is_over() {
             state = wait(&self.turned, state);

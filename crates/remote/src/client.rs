@@ -10,6 +10,7 @@ mod answers;
 mod connection;
 mod giving;
 mod intents;
+mod locks;
 mod questions;
 mod requests;
 
@@ -20,6 +21,7 @@ use surmise_lower::Timestamp;
 use crate::errno::Errno;
 use crate::frame::{ClientKey, Reason, Space, ToClient, ToServer, Want, Welcome};
 use crate::lease::Mode;
+use crate::locks::{Attempt, Lock};
 use crate::object::{Attributes, Extended, Name, Names, ObjectId};
 use crate::operation::Operation;
 use crate::ranges::Ranges;
@@ -57,6 +59,8 @@ pub enum Request {
     Space,
     /// A change.
     Change(Intent),
+    /// A lock on an object.
+    Lock(ObjectId, Attempt),
     /// All that was changed so far is to be durable. The call fails if more changes were lost than this many, which is what
     /// [`Client::losses`] was when the caller opened its file.
     Sync(u64),
@@ -73,6 +77,7 @@ impl Request {
             | Self::Extended(one)
             | Self::Read { object: one, .. } => *one == object,
             Self::Change(intent) => intent.names(object),
+            Self::Lock(one, _) => *one == object,
             Self::Space | Self::Sync(_) => false,
         }
     }
@@ -95,6 +100,8 @@ pub enum Response {
     Stored(u32),
     /// So much space there is.
     Space(Space),
+    /// Of a test: the lock that is in the way.
+    Blocked(Option<Lock>),
     /// It is done.
     Done,
 }
@@ -106,6 +113,9 @@ pub enum Event {
     Called(Token, Request, Timestamp),
     /// A program does not wait any more.
     Withdrawn(Token),
+    /// A signal has come for the program that calls for a lock. The call is answered soon, with `EINTR` if it has not come
+    /// to its lock by now. As long as it is not, this may be said again.
+    Interrupted(Token),
     /// There is a connection.
     Connected,
     /// A message came.
@@ -159,6 +169,8 @@ pub enum Effect {
     /// Nobody knows whether these changes were made, and the client does not send them again: the server has forgotten the
     /// client, or refused them.
     Lost(Vec<Operation>, Lost),
+    /// Programs hold so many locks no more, and do not know: the server has forgotten the client.
+    LocksLost(usize),
 }
 
 /// Why changes were lost.
@@ -188,6 +200,7 @@ pub struct Client {
     asked: BTreeMap<u64, Asked>,
     fetching: BTreeMap<u64, Fetching>,
     ahead: ahead::Ahead,
+    locks: locks::Locks,
     /// The calls that have asked for the server's space.
     spaces: BTreeMap<u64, Token>,
     /// What was recalled and has not been looked at: the number of the recall, and what may stay of the lease.
@@ -294,6 +307,7 @@ impl Client {
             asked: BTreeMap::new(),
             fetching: BTreeMap::new(),
             ahead: ahead::Ahead::default(),
+            locks: locks::Locks::default(),
             spaces: BTreeMap::new(),
             recalled: BTreeMap::new(),
             invalidating: BTreeMap::new(),
@@ -381,6 +395,7 @@ impl Client {
             Event::Withdrawn(token) => {
                 self.parked.remove(&token);
             }
+            Event::Interrupted(token) => self.interrupt(token, effects),
             Event::Connected => self.connected(effects),
             Event::Received(message) => self.receive(message, effects),
             Event::Cut => self.cut(),
@@ -392,6 +407,7 @@ impl Client {
             Event::Forgotten(object) => {
                 self.in_kernel.remove(&object);
                 self.candidates.push(object);
+                self.forget_locks(object, effects);
             }
             Event::Evicted(object) => {
                 self.stored.remove(&object);
@@ -414,11 +430,7 @@ impl Client {
         let Some(parked) = self.parked.remove(&token) else {
             return;
         };
-        let step = if self.may_rely() {
-            self.step(&parked, effects)
-        } else {
-            Step::Wait
-        };
+        let step = self.step(token, &parked, effects);
         let until = match step {
             Step::Done(answer) => {
                 if let Ok(Response::Entry(Some((object, _))) | Response::Object(object, _)) =

@@ -17,6 +17,8 @@ impl Errno {
     pub const INTR: Self = Self(4);
     /// `EIO`.
     pub const IO: Self = Self(5);
+    /// `EAGAIN`.
+    pub const AGAIN: Self = Self(11);
     /// `EACCES`.
     pub const ACCES: Self = Self(13);
     /// `EEXIST`.
@@ -35,6 +37,8 @@ impl Errno {
     pub const MLINK: Self = Self(31);
     /// `ENAMETOOLONG`.
     pub const NAMETOOLONG: Self = Self(36);
+    /// `ENOLCK`.
+    pub const NOLCK: Self = Self(37);
     /// `ENOTEMPTY`.
     pub const NOTEMPTY: Self = Self(39);
     /// `ENODATA`.

@@ -12,12 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::errno::Errno;
 use crate::lease::Mode;
+use crate::locks::{Attempt, Lock, Verdict};
 use crate::object::{Attributes, Extended, Name, ObjectId, Prefix, Versions};
 use crate::operation::Operation;
 use crate::tree::Limits;
 
 /// The first thing that either side says. Another version is refused before anything else is read.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -111,6 +112,30 @@ pub enum ToServer {
     },
     /// The client does not know these objects any more. The server heeds this only for objects without a name.
     Forget(Vec<ObjectId>),
+    /// A program of the client wants a lock, or lifts one, and the client is not master of the object's locks.
+    Lock {
+        /// The client's number of the question.
+        request: u64,
+        /// On what.
+        object: ObjectId,
+        /// What it wants.
+        attempt: Attempt,
+    },
+    /// The program waits for its lock no more. Unless the server has answered by now, its answer is `EINTR`.
+    Unwait {
+        /// The number of the question.
+        request: u64,
+    },
+    /// The client is master of the object's locks no more.
+    GiveLocks {
+        /// Which object.
+        object: ObjectId,
+        /// All locks that its programs hold there.
+        held: Vec<Lock>,
+    },
+    /// All locks that the client's programs hold, on all objects: what a client that was known before says first over another
+    /// connection. It is master of none, and waits for none.
+    Locks(Vec<(ObjectId, Vec<Lock>)>),
     /// The client does not come again. All its groups are decided. Once they are in the directory, the server answers with
     /// [`Reason::Left`].
     Bye,
@@ -134,6 +159,11 @@ impl ToServer {
             Self::Perform { operation, .. } => operation.bytes(),
             Self::Ask { wants, .. } => wants.len() * size_of::<Want>(),
             Self::Forget(objects) => objects.len() * size_of::<ObjectId>(),
+            Self::GiveLocks { held, .. } => size_of_val(&held[..]),
+            Self::Locks(all) => {
+                let each = all.iter().map(|(_, held)| FIXED + size_of_val(&held[..]));
+                each.sum()
+            }
             _ => 0,
         };
         FIXED + more
@@ -241,6 +271,16 @@ pub enum ToClient {
         /// What it may keep.
         to: Mode,
     },
+    /// The answer to [`ToServer::Lock`].
+    Locked {
+        /// The number of the question.
+        request: u64,
+        /// What the server says.
+        verdict: Result<Verdict, Errno>,
+    },
+    /// Another client wants a lock: the client has to give the mastery of an object's locks back, if it has not yet
+    /// ([`ToServer::GiveLocks`]).
+    RecallLocks(ObjectId),
     /// The answer to [`ToServer::Ping`].
     Pong(u64),
 }

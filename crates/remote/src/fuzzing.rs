@@ -1,6 +1,8 @@
 //! What holds of any bytes on a connection: a server survives each client, and a client each server. Ordinary tests ask
 //! it of mutated conversations, and targets in `fuzz/` of whatever libFuzzer finds.
 
+mod locks;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -14,6 +16,7 @@ use crate::frame::{
     encode,
 };
 use crate::lease::Mode;
+use crate::locks::How;
 use crate::object::{Attributes, Name, Names, Object, ObjectId, Prefix, Versions};
 use crate::operation::{Change, NewKind, NewObject, Operation, Place};
 use crate::server::{self, Config, Link, Loaded, Moment, Record, Server};
@@ -227,6 +230,14 @@ fn calls() -> Vec<Request> {
         Request::Change(create),
         Request::Change(rename),
         Request::Sync(0),
+        Request::Lock(
+            ObjectId::found(3).expect("a small number"),
+            locks::whole(How::Wait),
+        ),
+        Request::Lock(
+            ObjectId::found(3).expect("a small number"),
+            locks::whole(How::Try),
+        ),
     ]
 }
 
@@ -297,7 +308,10 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
         ToServer::Resent,
         ToServer::Bye,
     ];
-    starts_of(&messages)
+    // All of it, and locks before the client says that it ends.
+    let [all @ .., _, _] = &messages;
+    let locking = [all, &locks::to_server(file)[..]].concat();
+    [starts_of(&messages), starts_of(&locking)].concat()
 }
 
 fn changes(made: ObjectId) -> [Operation; 3] {
@@ -403,7 +417,8 @@ pub fn to_client_seeds() -> Vec<Vec<u8>> {
         },
         ToClient::Pong(1),
     ];
-    starts_of(&messages)
+    let locking = [&messages[..], &locks::to_client(file)].concat();
+    starts_of(&locking)
 }
 
 /// The conversation up to each of its messages.

@@ -8,7 +8,7 @@
 //!
 //! * [`object`]: what an export holds. [`operation`]: changes. [`tree`]: what changes make of objects, the same code at
 //!   both ends.
-//! * [`lease`]: who may rely on what.
+//! * [`lease`]: who may rely on what. [`locks`]: who may lock what, and who decides that.
 //! * [`frame`]: what goes over a connection.
 //!
 //! # What is promised
@@ -30,6 +30,7 @@ pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod lease;
+pub mod locks;
 pub mod object;
 pub mod opening;
 pub mod operation;

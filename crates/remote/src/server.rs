@@ -12,6 +12,7 @@ mod clients;
 mod comings;
 mod events;
 mod groups;
+mod locks;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::tree::Tree;
 use asks::Asks;
 use clients::Clients;
 pub use events::{Config, Effect, Event, Link, Loaded, Moment, Record};
+use locks::Locks;
 use room::Room;
 
 /// The server.
@@ -34,6 +36,7 @@ pub struct Server {
     config: Config,
     tree: Tree,
     leases: Leases,
+    locks: Locks,
     clients: Clients,
     asks: Asks,
     /// Objects that have no name and that a client knows.
@@ -75,6 +78,7 @@ impl Server {
         Self {
             tree: Tree::whole(config.limits.clone()),
             leases: Leases::default(),
+            locks: Locks::default(),
             clients: Clients::recover(log, now, config.lease_ms),
             config,
             asks: Asks::default(),
@@ -153,10 +157,8 @@ impl Server {
 
     /// When time alone makes a difference next.
     pub fn wakes_at(&self) -> Option<Moment> {
-        let owing = self
-            .leases
-            .owing()
-            .filter_map(|client| self.clients.heard(client));
+        let owing = self.leases.owing().chain(self.locks.owing());
+        let owing = owing.filter_map(|client| self.clients.heard(client));
         let expires = owing.map(|heard| Moment(heard.0 + self.config.lease_ms + 1));
         let grace = self.clients.grace_may_end(self.now, self.config.lease_ms);
         expires.chain(grace).min()
@@ -241,6 +243,16 @@ impl Server {
                     }
                 }
             }
+            ToServer::Lock {
+                request,
+                object,
+                attempt,
+            } => self.lock(client, request, (object, attempt), effects),
+            ToServer::Unwait { request } => self.unwait(client, request, effects),
+            ToServer::GiveLocks { object, held } => {
+                self.take_locks(client, object, &held, effects);
+            }
+            ToServer::Locks(all) => self.state_locks(client, all, effects),
             ToServer::Bye => self.leave(client, effects),
             ToServer::Resent => self.resent(client, effects),
             ToServer::Ping { number, decided } => {
@@ -283,10 +295,12 @@ impl Server {
                 }
                 Later::Forget(client, object) => {
                     self.leases.forget(client, object, &mut moves);
+                    self.forget_locks(client, object, effects);
                     self.drop_unknown(object, effects);
                 }
                 Later::Expire(client) => {
                     self.leases.expire(client, &mut moves);
+                    self.expire_locks(client, effects);
                     self.drop_all_unknown(effects);
                 }
                 Later::Farewell(_, link) => {

@@ -321,8 +321,10 @@ impl Disk {
     /// What is awaited comes first. Of the rest only a few are answered at a time: something to be awaited may come.
     fn next_question(&mut self, answered: usize) -> Option<Order> {
         let awaited = self.questions.pop_front();
-        let has_time = answered < AHEAD_AT_ONCE;
-        awaited.or_else(|| self.ahead.pop_front_if(|_| has_time))
+        if awaited.is_none() && answered < AHEAD_AT_ONCE {
+            return self.ahead.pop_front();
+        }
+        awaited
     }
 
     fn answer(&mut self, question: &Order) -> Event {

@@ -243,7 +243,7 @@ impl FileSystem for View {
         self.created(caller, entry, create)
     }
 
-    fn release(&self, node: u64, handle: u64, _: u32) -> io::Result<()> {
+    fn release(&self, node: u64, handle: u64, _: u32, _: Option<u64>) -> io::Result<()> {
         let (number, was_passed) = (opening::number(handle), opening::was_passed(handle));
         self.close_file(NodeId(node), number, was_passed);
         Ok(())

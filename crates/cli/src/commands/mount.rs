@@ -226,9 +226,11 @@ impl Arguments {
             RunError::Telling { .. } => {
                 Failure::new(error).hint("XDG_RUNTIME_DIR names another directory for it")
             }
-            RunError::Lost(lost) => {
-                Failure::new(format_args!("changes were lost on {}", self.source)).details(lost)
-            }
+            RunError::Lost(lost) => Failure::new(format_args!(
+                "changes or locks were lost on {}",
+                self.source
+            ))
+            .details(lost),
             RunError::Mount(MountError::Helper(said)) => {
                 Failure::new(format_args!("cannot mount on {place}: {said}"))
             }

@@ -24,7 +24,7 @@ Columns:
   STATE      connected, or for how long there has been no connection
   UNDECIDED  changes that are not known to be on the server's disk
   WAITING    calls of programs that wait for the server
-  LOST       how often changes were lost
+  LOST       how often changes or locks were lost
 
 JSON:
   An array of {\"source\", \"mount_point\", \"process\", \"status\"}; status is {\"is_connected\",

@@ -103,10 +103,11 @@ fn wait_for(
         if let Some(Ended { lost }) = ended {
             return match lost.is_empty() {
                 true => Ok(ExitCode::SUCCESS),
-                false => Err(
-                    Failure::new(format_args!("changes were lost on {}", process.source))
-                        .details(lost),
-                ),
+                false => Err(Failure::new(format_args!(
+                    "changes or locks were lost on {}",
+                    process.source
+                ))
+                .details(lost)),
             };
         }
         looks += 1;

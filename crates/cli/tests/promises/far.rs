@@ -1,6 +1,7 @@
-//! S55 to S58 and S61: directories of other machines. Here the other machine is this one.
+//! S55 to S59 and S61: directories of other machines. Here the other machine is this one.
 
 mod breaks;
+mod locks;
 mod programs;
 mod several;
 mod tls;
@@ -206,6 +207,13 @@ impl Mount<'_> {
     fn unmount(mut self) {
         self.is_mounted = false;
         self.far.succeed(&["umount", &self.name]).assert_no_stderr();
+    }
+
+    /// Unmounts, and takes it if the mount tells that anything was lost.
+    fn unmount_whatever(mut self) {
+        self.is_mounted = false;
+        let unmount = self.far.setting.surmise(&["umount", &self.name]);
+        let _ = unmount.in_place().outcome();
     }
 }
 

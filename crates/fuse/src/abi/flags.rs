@@ -41,6 +41,12 @@ pub(crate) const WRITE_CACHE: u32 = 1 << 0;
 /// `fuse_write_in.write_flags`: drop set-id bits.
 pub(crate) const WRITE_KILL_SUIDGID: u32 = 1 << 2;
 
+/// `fuse_release_in.release_flags`: flock(2) was called, and its lock goes.
+pub(crate) const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
+
+/// `fuse_lk_in.lk_flags`: flock(2), not fcntl(2).
+pub(crate) const LK_FLOCK: u32 = 1 << 0;
+
 /// `fuse_fsync_in.fsync_flags`: fdatasync.
 pub(crate) const FSYNC_FDATASYNC: u32 = 1 << 0;
 

@@ -75,6 +75,10 @@ wire! {
         flags: u32,
         padding: u32,
     }
+    /// GETLK, SETLK and SETLKW.
+    LkIn: 48 { fh: u64, owner: u64, lk: FileLock, lk_flags: u32, padding: u32 }
+    /// `struct fuse_file_lock`; GETLK is answered with one.
+    FileLock: 24 { start: u64, end: u64, kind: u32, pid: u32 }
     FsyncIn: 16 { fh: u64, fsync_flags: u32, padding: u32 }
 
     /// SETXATTR; [`SetxattrExtIn`] follows if `SETXATTR_EXT` was agreed.

@@ -5,7 +5,8 @@ use std::ffi::OsStr;
 use zerocopy::FromBytes;
 
 use crate::{
-    Capabilities, CopyRange, Create, Ioctl, Open, RenameFlags, SetAttributes, Write, abi::input,
+    Capabilities, CopyRange, Create, FileLock, Ioctl, Open, RenameFlags, SetAttributes, Write,
+    abi::input,
 };
 
 /// One operation. The request's node is the object, or the directory in which a name lies.
@@ -126,11 +127,14 @@ pub enum HandleOperation<'a> {
     /// Data written.
     Write(Write<'a>),
     /// The last close of an open file.
-    Release { flags: u32 },
+    Release {
+        flags: u32,
+        flock_owner: Option<u64>,
+    },
     /// A file made durable.
     Fsync { data_only: bool },
     /// One close of an open file.
-    Flush,
+    Flush { lock_owner: u64 },
     /// A listing.
     Readdir { offset: u64, size: u32 },
     /// A listing that looks its names up.
@@ -139,6 +143,10 @@ pub enum HandleOperation<'a> {
     Releasedir { flags: u32 },
     /// A directory made durable.
     Fsyncdir { data_only: bool },
+    /// What is in the way of a lock.
+    Getlk(FileLock),
+    /// A lock set or lifted.
+    Setlk { lock: FileLock, waits: bool },
     /// A device-specific call.
     Ioctl { ioctl: Ioctl<'a>, output_size: u32 },
     /// Space allocated or freed; `mode` as in fallocate(2).

@@ -3,7 +3,7 @@
 use super::HandleOperation;
 use super::body::{Body, End};
 use crate::abi::{flags, input, opcode};
-use crate::{CopyRange, Ioctl, Write};
+use crate::{CopyRange, FileLock, Ioctl, Write};
 
 /// Operations on an open file or directory, and its handle; `None` if the code is none of theirs.
 pub(super) fn handle_operation(
@@ -31,16 +31,21 @@ pub(super) fn handle_operation(
         }
         opcode::WRITE => write(&mut body)?,
         opcode::RELEASE => {
-            let input::ReleaseIn { fh, flags, .. } = body.fixed()?;
-            (fh, HandleOperation::Release { flags })
+            let release: input::ReleaseIn = body.fixed()?;
+            let unlocks = release.release_flags & flags::RELEASE_FLOCK_UNLOCK != 0;
+            let operation = HandleOperation::Release {
+                flags: release.flags,
+                flock_owner: unlocks.then_some(release.lock_owner),
+            };
+            (release.fh, operation)
         }
         opcode::RELEASEDIR => {
             let input::ReleaseIn { fh, flags, .. } = body.fixed()?;
             (fh, HandleOperation::Releasedir { flags })
         }
         opcode::FLUSH => {
-            let input::FlushIn { fh, .. } = body.fixed()?;
-            (fh, HandleOperation::Flush)
+            let input::FlushIn { fh, lock_owner, .. } = body.fixed()?;
+            (fh, HandleOperation::Flush { lock_owner })
         }
         opcode::FSYNC => {
             let sync: input::FsyncIn = body.fixed()?;
@@ -69,6 +74,20 @@ fn rarer_operation(
     mut body: Body<'_>,
 ) -> Result<Option<(u64, HandleOperation<'_>)>, End> {
     Ok(Some(match code {
+        opcode::GETLK | opcode::SETLK | opcode::SETLKW => {
+            let wire: input::LkIn = body.fixed()?;
+            let Some(lock) = FileLock::of_wire(&wire) else {
+                return Ok(None);
+            };
+            let operation = match code {
+                opcode::GETLK => HandleOperation::Getlk(lock),
+                _ => HandleOperation::Setlk {
+                    lock,
+                    waits: code == opcode::SETLKW,
+                },
+            };
+            (wire.fh, operation)
+        }
         opcode::IOCTL => ioctl(&mut body)?,
         opcode::FALLOCATE => {
             let input::FallocateIn {

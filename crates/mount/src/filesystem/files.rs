@@ -37,7 +37,7 @@ impl Far {
             // An object that is no more is looked up again (ESTALE).
             self.call(Request::Attributes(object))?;
         }
-        Ok(self.opened(flags))
+        Ok(self.opened(node, flags))
     }
 
     pub(super) fn create_file(
@@ -50,7 +50,7 @@ impl Far {
         let flags = OFlags::from_bits_retain(create.flags);
         let place = self.place(parent, name)?;
         match self.make(caller, place, NewKind::Regular, create.mode) {
-            Ok(entry) => Ok((entry, self.opened(flags))),
+            Ok(entry) => Ok((entry, self.opened(entry.node, flags))),
             // Another client was first, and the kernel did not know. It is to look the name up, and to check whether the
             // caller may open what is there.
             Err(error) if is_exist(&error) && !flags.contains(OFlags::EXCL) => {
@@ -60,7 +60,7 @@ impl Far {
         }
     }
 
-    fn opened(&self, flags: OFlags) -> OpenReply {
+    fn opened(&self, node: u64, flags: OFlags) -> OpenReply {
         let handle = self.handle();
         let file = OpenFile {
             appends: flags.contains(OFlags::APPEND),
@@ -70,7 +70,7 @@ impl Far {
         OpenReply {
             handle,
             keep_cache: true,
-            no_flush: true,
+            no_flush: self.closes_unsaid(node, flags),
             ..OpenReply::default()
         }
     }

@@ -6,7 +6,6 @@ use surmise_remote::client::{Effect, Event, Lost, Response};
 use surmise_remote::errno::Errno;
 use surmise_remote::frame::encode;
 use surmise_remote::object::ObjectId;
-use surmise_remote::operation::Operation;
 
 use super::waiting::{Outcome, Own, Wants};
 use super::{Shell, State, is_final};
@@ -66,6 +65,10 @@ impl Shell {
                 Some(own) if own.token == token => {
                     own.answer = Some(state.finish(own, answer));
                 }
+                _ if state.lock_calls.has(token) => {
+                    state.lock_calls.answer(token, answer);
+                    self.locks_change.notify_all();
+                }
                 _ => state.answer_waiting(token, answer),
             },
             Effect::Store {
@@ -89,6 +92,7 @@ impl Shell {
                 self.turned.notify_all();
                 self.to_send.notify_all();
                 self.earlier.notify_all();
+                self.locks_change.notify_all();
             }
             Effect::Reconnect => state.break_connection(),
             Effect::Parted(reason) => {
@@ -99,7 +103,8 @@ impl Shell {
                     self.turned.notify_all();
                 }
             }
-            Effect::Lost(operations, why) => state.note_lost(&operations, why),
+            Effect::Lost(operations, why) => state.note_lost(operations.len(), "change", why),
+            Effect::LocksLost(count) => state.note_lost(count, "lock", Lost::Expired),
         }
     }
 }
@@ -159,14 +164,14 @@ impl State {
         }
     }
 
-    fn note_lost(&mut self, operations: &[Operation], why: Lost) {
+    fn note_lost(&mut self, count: usize, of_what: &str, why: Lost) {
         const LOST_MAX: usize = 1000;
+        let plural = if count == 1 { "" } else { "s" };
         let why = match why {
             Lost::Expired => "this machine was not heard of for too long while others waited",
             Lost::Refused(errno) => &format!("the server refused them: {errno}"),
         };
-        self.lost
-            .push(format!("{} changes: {why}", operations.len()));
+        self.lost.push(format!("{count} {of_what}{plural}: {why}"));
         self.lost.truncate(LOST_MAX);
     }
 }

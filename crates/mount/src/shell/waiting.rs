@@ -11,7 +11,7 @@ use surmise_remote::object::ObjectId;
 use crate::signals;
 
 /// How often it is looked whether a caller that got a signal is to end, or whether the connection was away for too long.
-const LOOKS_EVERY: Duration = Duration::from_millis(200);
+pub(super) const LOOKS_EVERY: Duration = Duration::from_millis(200);
 
 /// Whose call it is: the kernel's number of the request, and the thread that waits.
 #[derive(Debug, Clone, Copy, Default)]

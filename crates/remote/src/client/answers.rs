@@ -61,6 +61,8 @@ impl Client {
                 self.recalled.insert(object, (recall, to));
                 self.give_back(effects);
             }
+            ToClient::Locked { request, verdict } => self.locked(request, verdict, effects),
+            ToClient::RecallLocks(object) => self.give_locks(object, effects),
             // The client may already have forgotten objects that it learned of over an earlier connection.
             ToClient::Nameless(objects) => self.candidates.extend(objects),
             ToClient::Pong(number) => {

@@ -168,6 +168,7 @@ impl Client {
         if std::mem::replace(&mut self.connection.relies, relies) && !relies {
             effects.push(Effect::Suspend);
         }
+        self.answer_interrupted(effects);
         if !self.connection.is_up() {
             return;
         }
@@ -277,6 +278,7 @@ impl Client {
         self.fetching.clear();
         self.ahead.cut();
         self.coming.clear();
+        self.locks.cut();
     }
 
     pub(super) fn welcomed(&mut self, welcome: Welcome, effects: &mut Vec<Effect>) {
@@ -297,6 +299,7 @@ impl Client {
         if was_known && !is_known {
             self.begin_anew(effects);
         } else if was_known {
+            self.state_locks(effects);
             for (sequence, sent) in &self.groups.sent {
                 if *sequence > received {
                     effects.push(Effect::Send(message(*sequence, sent)));
@@ -323,6 +326,7 @@ impl Client {
         if !lost.is_empty() {
             self.lose(lost, Lost::Expired, effects);
         }
+        self.lose_locks(effects);
         // The verdicts that these wait for do not come.
         let waits = |(token, parked): (&Token, &Parked)| parked.until.map(|_| *token);
         let waiting: Vec<_> = self.parked.iter().filter_map(waits).collect();
@@ -343,6 +347,11 @@ impl Client {
     /// Calls that wait for changes to be durable learn that some never will be.
     fn lose(&mut self, operations: Vec<Operation>, why: Lost, effects: &mut Vec<Effect>) {
         effects.push(Effect::Lost(operations, why));
+        self.fail_syncs(effects);
+    }
+
+    /// What was lost tells of itself by the sync of each file that was open then.
+    pub(super) fn fail_syncs(&mut self, effects: &mut Vec<Effect>) {
         self.losses += 1;
         let syncs = |(token, parked): (&Token, &Parked)| {
             matches!(parked.request, Request::Sync(_)).then_some(*token)

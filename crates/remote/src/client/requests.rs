@@ -2,7 +2,7 @@
 
 use surmise_lower::FileKind;
 
-use super::{Client, Effect, Intent, Parked, Request, Response, Step, UNDECIDED_BYTES_MAX};
+use super::{Client, Effect, Intent, Parked, Request, Response, Step, Token, UNDECIDED_BYTES_MAX};
 use crate::errno::Errno;
 use crate::frame::{DATA_BYTES_MAX, Want};
 use crate::lease::Mode;
@@ -20,18 +20,30 @@ struct Needs {
 
 impl Client {
     /// Answers a call, or says what is in the way. A change is made when this answers [`Step::Done`].
-    pub(super) fn step(&mut self, parked: &Parked, effects: &mut Vec<Effect>) -> Step {
-        if parked.until.is_some() {
+    pub(super) fn step(
+        &mut self,
+        token: Token,
+        parked: &Parked,
+        effects: &mut Vec<Effect>,
+    ) -> Step {
+        // What its own programs hold a client knows, whatever it may rely on.
+        let lifts = matches!(&parked.request, Request::Lock(_, attempt) if attempt.lifts());
+        if parked.until.is_some() || !(self.may_rely() || lifts) {
             return Step::Wait;
         }
-        match self.try_step(parked, effects) {
+        match self.try_step(token, parked, effects) {
             Ok(step) => step,
             Err(Stop::Needs(wants)) => Step::Wants(wants),
             Err(Stop::Errno(errno)) => Step::Done(Err(errno)),
         }
     }
 
-    fn try_step(&mut self, parked: &Parked, effects: &mut Vec<Effect>) -> Result<Step, Stop> {
+    fn try_step(
+        &mut self,
+        token: Token,
+        parked: &Parked,
+        effects: &mut Vec<Effect>,
+    ) -> Result<Step, Stop> {
         let response = match &parked.request {
             Request::Lookup(parent, name) => {
                 let mut needs = Needs::default();
@@ -76,6 +88,9 @@ impl Client {
             } => return self.read(*object, (*offset, *length)),
             Request::Space => return Ok(Step::Space),
             Request::Change(intent) => return self.change(intent, parked, effects),
+            Request::Lock(object, attempt) => {
+                return self.lock(token, *object, attempt, effects);
+            }
             Request::Sync(losses) => {
                 if self.losses > *losses {
                     return Err(Errno::IO.into());
@@ -386,7 +401,7 @@ impl Client {
         })
     }
 
-    fn known(&self, object: ObjectId, mode: Mode) -> Result<&Object, Stop> {
+    pub(super) fn known(&self, object: ObjectId, mode: Mode) -> Result<&Object, Stop> {
         let mut needs = Needs::default();
         self.need(object, mode, &mut needs);
         needs.met()?;
@@ -441,7 +456,7 @@ impl Needs {
 }
 
 /// Why a call gets no further.
-enum Stop {
+pub(super) enum Stop {
     Needs(Vec<Want>),
     Errno(Errno),
 }

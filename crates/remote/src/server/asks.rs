@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::besides::Besides;
 use super::{Effect, Loaded, Server, failed};
 use crate::errno::Errno;
-use crate::frame::{Lease, State, ToClient, Urgency, Want};
+use crate::frame::{Lease, Reason, State, ToClient, Urgency, Want};
 use crate::lease::{Ask, ClientId, Mode};
 use crate::object::{Body, Object, ObjectId};
 use crate::tree::Tree;
 
 /// How many objects a client may want at once.
 const WANTS_MAX: usize = 1024;
+
+/// How many questions of one client may be open: more than a mount has calls that wait.
+const OPEN_MAX: usize = 4096;
 
 /// About how many bytes of leases or names one message has; far below the limit of a message.
 const PART_BYTES: usize = 256 << 10;
@@ -46,6 +49,13 @@ impl Server {
         ahead: u32,
         effects: &mut Vec<Effect>,
     ) {
+        let of_client = (client, 0)..=(client, u64::MAX);
+        if self.asks.open.range(of_client).count() >= OPEN_MAX {
+            if let Some(link) = self.clients.link(client) {
+                self.part(link, Reason::Breach, effects);
+            }
+            return;
+        }
         wants.sort_by_key(|want| want.object);
         wants.dedup_by_key(|want| want.object);
         wants.truncate(WANTS_MAX);

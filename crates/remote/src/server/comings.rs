@@ -126,7 +126,9 @@ impl Server {
                 .heard(*client)
                 .is_some_and(|heard| heard.0 + self.config.lease_ms < self.now.0)
         };
-        let silent: Vec<_> = self.leases.owing().filter(is_silent).collect();
+        self.locks.forget_tried(|client| self.clients.heard(client));
+        let owing = self.leases.owing().chain(self.locks.owing());
+        let silent: Vec<_> = owing.filter(is_silent).collect();
         for client in silent {
             self.let_go(client, effects);
         }
@@ -158,6 +160,7 @@ impl Server {
         if self.clients.grace_ends_with <= Some(self.applied) {
             self.clients.grace_ends = None;
             self.prepare_all(effects);
+            self.grant_held_back(effects);
         }
     }
 
@@ -182,6 +185,7 @@ impl Server {
         self.record(Record::Gone(client.key), effects);
         self.later.retain(|(_, later)| later.client() != id);
         self.forget_asks(id, effects);
+        self.forget_lock_attempts(id, effects);
         // Its leases are free when the changes that it had sent are in the directory, and when the record of its end is
         // durable. Otherwise a crash would make it known again, and it would go on as if it had kept its leases.
         self.later(self.recorded, Later::Expire(id), effects);

@@ -7,7 +7,7 @@ use crate::operation::{Change, NewKind, NewObject, Operation, Place};
 use crate::tree::Limits;
 use surmise_lower::Timestamp;
 
-fn config() -> Config {
+pub(super) fn config() -> Config {
     Config {
         root: ObjectId::found(2).expect("a small number"),
         lease_ms: 1000,

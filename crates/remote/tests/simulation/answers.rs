@@ -17,6 +17,11 @@ impl World {
         if self.is_traced {
             eprintln!("       {said}");
         }
+        let called = self.called_at.remove(&token).expect("it was called");
+        if let Request::Lock(object, attempt) = request {
+            let answer = (called, answer, &said[..]);
+            return self.lock_answered(machine, (token, session), (object, attempt), answer);
+        }
         // A client that was given up does not know what became of such a call.
         if answer == Err(Errno::IO) {
             let one = &mut self.machines[machine];
@@ -49,6 +54,7 @@ impl World {
     }
 
     fn synced(&self, machine: usize, session: u64, before: usize, said: &str) {
+        assert!(self.locking.all_told(machine), "{said}: locks were lost");
         let one = &self.machines[machine];
         if one.session == session {
             let durable = self.disk.durable_of(one.key);
@@ -164,7 +170,7 @@ impl World {
             | Request::Extended(object)
             | Request::Read { object, .. } => vec![*object],
             Request::Change(intent) => objects_of(intent),
-            Request::Space | Request::Sync(_) => Vec::new(),
+            Request::Space | Request::Sync(_) | Request::Lock(..) => Vec::new(),
         };
         *answer == Err(Errno::STALE) && objects.iter().any(nameless)
     }

@@ -10,6 +10,7 @@
 mod answers;
 mod disk;
 mod ending;
+mod locking;
 mod machine;
 mod programs;
 mod truth;
@@ -33,19 +34,26 @@ fn seeds() -> std::ops::Range<u64> {
 
 fn run(faults: Faults) {
     let (mut calls, mut cached, mut lost) = (0, 0, 0);
+    let mut locks = [0; 3];
     for seed in seeds() {
         let told = std::panic::catch_unwind(|| World::new(seed, faults).run())
             .unwrap_or_else(|_| panic!("SURMISE_SEED={seed} replays it"));
         calls += told.calls;
         cached += told.cached;
         lost += told.lost;
+        for (sum, one) in locks.iter_mut().zip(told.locks) {
+            *sum += one;
+        }
     }
     println!(
         "{calls} calls, {cached} answered by the kernel, {lost} changes lost with their client"
     );
+    let [granted, waited, blocked] = locks;
+    println!("{granted} locks granted, {waited} after a wait, and {blocked} not");
     // What is compared is no handful.
     let seeds = seeds().end - seeds().start;
     assert!(calls > 100 * seeds && cached > 10 * seeds);
+    assert!(granted > 10 * seeds && waited > seeds && blocked > seeds);
 }
 
 #[test]

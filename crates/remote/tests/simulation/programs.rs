@@ -29,14 +29,24 @@ impl World {
             self.store_makes_room(machine);
         }
         self.left[machine] -= 1;
-        self.told.calls += 1;
-        self.next_token += 1;
-        let token = Token(self.next_token);
         let request = match self.left[machine] {
             // So that all that was done is compared.
             0 => Request::Sync(self.machines[machine].losses),
+            _ if self.random.u8(0..3) == 0 => {
+                let Some(lock) = self.next_lock(machine) else {
+                    return;
+                };
+                lock
+            }
             _ => self.machines[machine].next_request(&mut self.random),
         };
+        self.call(machine, request);
+    }
+
+    pub fn call(&mut self, machine: usize, request: Request) {
+        self.told.calls += 1;
+        self.next_token += 1;
+        let token = Token(self.next_token);
         let at = Timestamp {
             seconds: i64::try_from(self.next_token).expect("few"),
             nanoseconds: 0,
@@ -44,6 +54,8 @@ impl World {
         let session = self.machines[machine].session;
         let count = self.truth.count(session);
         self.made_before.insert(token, (session, count));
+        self.called_at.insert(token, self.now);
+        self.lock_called(machine, token, &request);
         self.machines[machine]
             .calls
             .insert(token, (request.clone(), at));
@@ -104,7 +116,7 @@ impl World {
             .seen
             .iter()
             .copied()
-            .filter(|id| *id != self.root)
+            .filter(|id| *id != self.root && !self.locking.holds(one.session, *id))
             .collect();
         if !one.calls.is_empty() {
             return;

@@ -225,7 +225,7 @@ impl Copy {
             }
             Request::Space => Response::Space(Space::default()),
             Request::Sync(_) => Response::Done,
-            Request::Change(_) => unreachable!("a change"),
+            Request::Change(_) | Request::Lock(..) => unreachable!("a change"),
         })
     }
 

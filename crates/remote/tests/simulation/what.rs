@@ -1,7 +1,9 @@
 //! What happens, each at its moment.
 
+use surmise_remote::client::Token;
 use surmise_remote::frame::{ToClient, ToServer};
 use surmise_remote::lease::ClientId;
+use surmise_remote::locks::Attempt;
 use surmise_remote::object::ObjectId;
 use surmise_remote::server::Link;
 
@@ -15,6 +17,8 @@ pub enum What {
     Connect(usize),
     Cut(usize),
     Program(usize),
+    Signal(usize, Token),
+    Lift(usize, u64, ObjectId, Attempt),
     KernelForgets(usize, u64, u64, ObjectId),
     /// To the server of this start.
     OnServer(u64, OnServer),

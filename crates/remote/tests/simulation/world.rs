@@ -7,11 +7,11 @@ use surmise_remote::client::{self, Lost, Token};
 use surmise_remote::frame::{ClientKey, Space, Urgency};
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
-use surmise_remote::operation::Change;
 use surmise_remote::server::{self, Config, Link, Moment, Record, Server};
 use surmise_remote::tree::Limits;
 
 use crate::disk::Disk;
+use crate::locking::Locking;
 use crate::machine::Machine;
 use crate::truth::{Truth, first_copy};
 use crate::what::{OnServer, What};
@@ -39,6 +39,7 @@ pub struct Told {
     pub calls: u64,
     pub cached: u64,
     pub lost: usize,
+    pub locks: [u64; 3],
 }
 
 pub struct World {
@@ -61,6 +62,9 @@ pub struct World {
     pub next_session: u64,
     /// Which client it was when a call began, and how many changes it had made.
     pub made_before: BTreeMap<Token, (u64, usize)>,
+    pub called_at: BTreeMap<Token, u64>,
+    pub locking: Locking,
+    pub has_faults: bool,
     /// How many changes each client that was given up has lost.
     pub lost: HashMap<u64, usize>,
     pub sessions: HashMap<ClientKey, u64>,
@@ -101,6 +105,9 @@ impl World {
             next_token: 0,
             next_session: MACHINES as u64,
             made_before: BTreeMap::new(),
+            called_at: BTreeMap::new(),
+            locking: Locking::default(),
+            has_faults: faults.cuts,
             lost: HashMap::new(),
             sessions: HashMap::new(),
             truth: Truth::new(copy),
@@ -164,6 +171,13 @@ impl World {
                 self.open_calls()
             );
         }
+        let Locking {
+            granted,
+            waited,
+            blocked,
+            ..
+        } = self.locking;
+        self.told.locks = [granted, waited, blocked];
         self.told
     }
 
@@ -223,6 +237,10 @@ impl World {
             What::Connect(machine) => self.connect(machine),
             What::Cut(machine) => self.cut(machine),
             What::Program(machine) => self.program(machine),
+            What::Signal(machine, token) => self.signal(machine, token),
+            What::Lift(machine, session, object, attempt) => {
+                self.lift(machine, session, object, attempt);
+            }
             What::KernelForgets(machine, session, number, object) => {
                 if self.machines[machine].session == session {
                     self.machines[machine].forget(|cached| cached.object() == object);
@@ -316,6 +334,8 @@ impl World {
             return;
         }
         self.cut(machine);
+        self.locking.given_up(self.machines[machine].session, None);
+        self.locking.told(machine);
         let session = self.next_session;
         self.next_session += 1;
         self.machines[machine] = Machine::new(session, self.root);
@@ -463,36 +483,14 @@ impl World {
             client::Effect::Parted(_) => {}
             client::Effect::Left => self.left(machine),
             client::Effect::Reconnect => self.cut(machine),
+            client::Effect::LocksLost(count) => {
+                let losses = self.machines[machine].client.losses();
+                assert!(count > 0 && losses > 0);
+                self.locking.told(machine);
+            }
             client::Effect::Lost(operations, why) => {
                 assert_eq!(why, Lost::Expired, "{operations:?}");
                 self.told.lost += operations.len();
-            }
-        }
-    }
-
-    /// A server has forgotten a client for good: what it had not sent was never done.
-    pub fn settle(&mut self, key: ClientKey) {
-        let session = self.sessions[&key];
-        let made = self.disk.made_by(key);
-        let lost = self.truth.keep(session, made.len());
-        self.lost.insert(session, lost);
-        let done = self.truth.done_by(session);
-        // It was performed, and the client never heard of that.
-        for operation in made[done.len()..].iter().cloned() {
-            let said = format!("{operation:?}");
-            assert!(matches!(operation.change, Change::Rename { .. }), "{said}");
-            self.truth.done(session, operation).expect(&said);
-        }
-        if self.machines.iter().all(|machine| machine.key != key) {
-            self.told.lost += lost;
-        }
-        let fresh = self.next_session;
-        self.next_session += 1;
-        self.sessions.insert(key, fresh);
-        self.disk.begin_anew(key);
-        for machine in &mut self.machines {
-            if machine.key == key {
-                machine.session = fresh;
             }
         }
     }

@@ -239,7 +239,7 @@ impl Client {
                 self.store.remove(&object);
             }
             Effect::Invalidate(number, _) => self.event(Event::Invalidated(number)),
-            Effect::Suspend | Effect::Parted(_) => {}
+            Effect::Suspend | Effect::Parted(_) | Effect::LocksLost(_) => {}
             Effect::Left => self.has_left = true,
             Effect::Reconnect => self.cut(),
             Effect::Lost(operations, why) => self.lost.push((operations, why)),

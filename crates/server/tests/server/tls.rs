@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use surmise_remote::errno::Errno;
-use surmise_remote::frame::{ToClient, ToServer, Want};
+use surmise_remote::frame::{ToClient, ToServer, Urgency, Want};
 use surmise_remote::lease::Mode;
 use surmise_remote::object::ObjectId;
 use surmise_remote::operation::{Change, Operation};
@@ -172,6 +172,7 @@ pub fn no_message_reaches_what_the_servers_user_may_not() {
             object,
             offset: 0,
             length: 6,
+            urgency: Urgency::Awaited,
         });
         let failed = ToClient::Failed {
             request,

@@ -1,7 +1,7 @@
 //! Requests through an open file or directory.
 
 use super::Bytes;
-use crate::{CopyRange, HandleOperation, Ioctl, Write};
+use crate::{CopyRange, FileLock, HandleOperation, Ioctl, LockKind, Operation, Write};
 
 #[test]
 fn data() {
@@ -44,9 +44,16 @@ fn data() {
 #[test]
 fn open_files() {
     let released = |opcode| Bytes::new(opcode).u64(8).u32(2).u32(0).u64(0);
-    released(18).gives_through(8, HandleOperation::Release { flags: 2 });
+    let release = |flock_owner| HandleOperation::Release {
+        flags: 2,
+        flock_owner,
+    };
+    released(18).gives_through(8, release(None));
+    let unlocking = Bytes::new(18).u64(8).u32(2).u32(2).u64(7);
+    unlocking.gives_through(8, release(Some(7)));
     released(29).gives_through(8, HandleOperation::Releasedir { flags: 2 });
-    released(25).gives_through(8, HandleOperation::Flush);
+    let flushed = Bytes::new(25).u64(8).u32(0).u32(0).u64(7);
+    flushed.gives_through(8, HandleOperation::Flush { lock_owner: 7 });
     let synced = |opcode, flags| Bytes::new(opcode).u64(8).u32(flags).u32(0);
     synced(20, 1).gives_through(8, HandleOperation::Fsync { data_only: true });
     synced(30, 0).gives_through(8, HandleOperation::Fsyncdir { data_only: false });
@@ -76,6 +83,33 @@ fn open_files() {
                 whence: 3,
             },
         );
+}
+
+#[test]
+fn locks() {
+    let kinds = [LockKind::Shared, LockKind::Exclusive, LockKind::None];
+    let wire = |opcode, number, flags| {
+        let range = Bytes::new(opcode).u64(8).u64(7).u64(10).u64(19);
+        range.u32(number).u32(77).u32(flags).u32(0)
+    };
+    for (number, kind) in (0..).zip(kinds) {
+        for (flags, is_flock) in [(0, false), (1, true)] {
+            let lock = FileLock {
+                owner: 7,
+                first: 10,
+                last: 19,
+                kind,
+                process: 77,
+                is_flock,
+            };
+            wire(31, number, flags).gives_through(8, HandleOperation::Getlk(lock));
+            for (opcode, waits) in [(32, false), (33, true)] {
+                let set = HandleOperation::Setlk { lock, waits };
+                wire(opcode, number, flags).gives_through(8, set);
+            }
+        }
+    }
+    wire(32, 3, 0).gives(Operation::Unsupported { opcode: 32 });
 }
 
 #[test]
