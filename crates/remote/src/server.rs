@@ -234,15 +234,7 @@ impl Server {
                 let upto = self.clients.last_record(client);
                 self.later(upto, Later::Lower(client, recall, object, to), effects);
             }
-            ToServer::Forget(objects) => {
-                let upto = self.clients.last_record(client);
-                for object in objects {
-                    // Another could be on its way to the client as part of a listing.
-                    if self.nameless.contains(&object) {
-                        self.later(upto, Later::Forget(client, object), effects);
-                    }
-                }
-            }
+            ToServer::Forget(objects) => self.forget(client, &objects, effects),
             ToServer::Lock {
                 request,
                 object,
@@ -258,6 +250,16 @@ impl Server {
             ToServer::Ping { number, decided } => {
                 self.clients.has_verdicts(client, decided);
                 self.send(client, ToClient::Pong(number), effects);
+            }
+        }
+    }
+
+    fn forget(&mut self, client: ClientId, objects: &[ObjectId], effects: &mut Vec<Effect>) {
+        let upto = self.clients.last_record(client);
+        for object in objects {
+            // Another could be on its way to the client as part of a listing.
+            if self.nameless.contains(object) {
+                self.later(upto, Later::Forget(client, *object), effects);
             }
         }
     }
