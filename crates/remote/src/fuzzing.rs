@@ -97,14 +97,16 @@ pub fn to_server(bytes: &[u8]) -> bool {
                         client,
                         request,
                         object,
+                        offset,
                         length,
-                        ..
                     } => {
                         assert!(disk.get(object).is_some(), "{object} is of the export");
                         events.push(server::Event::Read {
                             client,
                             request,
                             object,
+                            offset,
+                            length,
                             data: Ok(vec![0; length.min(16) as usize]),
                         });
                     }

@@ -10,6 +10,7 @@ mod asks;
 mod clients;
 mod comings;
 mod events;
+mod foreign;
 mod groups;
 mod room;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use crate::tree::Tree;
 use asks::Asks;
 use clients::Clients;
 pub use events::{Config, Effect, Event, Link, Loaded, Moment, Record};
+use foreign::Foreign;
 use room::Room;
 
 /// The server.
@@ -46,6 +48,7 @@ pub struct Server {
     /// What waits until records are made.
     later: VecDeque<(u64, Later)>,
     room: Room,
+    foreign: Foreign,
     now: Moment,
 }
 
@@ -64,6 +67,8 @@ enum Later {
         offset: u64,
         length: u32,
     },
+    /// Nobody relies on what is known of the object.
+    Renew(ObjectId),
 }
 
 impl Server {
@@ -83,6 +88,7 @@ impl Server {
             applied: 0,
             later: VecDeque::new(),
             room: Room::unknown(),
+            foreign: Foreign::default(),
             now,
         }
     }
@@ -101,14 +107,10 @@ impl Server {
                 client,
                 request,
                 object,
+                offset,
+                length,
                 data,
-            } => {
-                let message = match data {
-                    Ok(data) => ToClient::Data { request, data },
-                    Err(errno) => failed(request, object, errno),
-                };
-                self.send(client, message, effects);
-            }
+            } => self.has_read((client, request), object, (offset, length), data, effects),
             Event::Space {
                 client,
                 request,
@@ -126,6 +128,8 @@ impl Server {
                 self.room.made(upto);
                 self.go_on(effects);
             }
+            Event::Changed(object) => self.changed(object, effects),
+            Event::AnyChanged => self.any_changed(effects),
             Event::Broken => {
                 self.is_broken = true;
                 for link in self.clients.part_with_all() {
@@ -262,6 +266,7 @@ impl Server {
 
     fn go_on(&mut self, effects: &mut Vec<Effect>) {
         let mut moves = Vec::new();
+        let mut renewed = Vec::new();
         let mut waiting = VecDeque::new();
         for (upto, later) in std::mem::take(&mut self.later) {
             if upto > self.applied {
@@ -280,6 +285,7 @@ impl Server {
                     self.leases.expire(client, &mut moves);
                     self.drop_all_unknown(effects);
                 }
+                Later::Renew(object) => renewed.push(object),
                 Later::Farewell(_, link) => {
                     effects.push(Effect::Send(link, ToClient::Farewell(Reason::Left)));
                     effects.push(Effect::Close(link));
@@ -307,6 +313,9 @@ impl Server {
         }
         self.later = waiting;
         self.carry_out(moves, effects);
+        for object in renewed {
+            self.renew(object, effects);
+        }
     }
 
     fn drop_all_unknown(&mut self, effects: &mut Vec<Effect>) {
@@ -346,6 +355,7 @@ impl Server {
                     let message = ToClient::Recall { recall, object, to };
                     self.send(client, message, effects);
                 }
+                Move::Revoked(object) => self.later(self.recorded, Later::Renew(object), effects),
             }
         }
     }
@@ -366,13 +376,14 @@ impl Server {
 }
 
 impl Later {
-    fn client(&self) -> ClientId {
+    fn client(&self) -> Option<ClientId> {
         match self {
             Self::Lower(client, ..)
             | Self::Forget(client, _)
             | Self::Expire(client)
             | Self::Farewell(client, _)
-            | Self::Fetch { client, .. } => *client,
+            | Self::Fetch { client, .. } => Some(*client),
+            Self::Renew(_) => None,
         }
     }
 }

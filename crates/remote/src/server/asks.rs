@@ -34,6 +34,8 @@ struct Open {
     missing: BTreeSet<ObjectId>,
     /// Objects that would have been given besides and that cannot be loaded.
     unreadable: HashSet<ObjectId>,
+    /// What is wanted and cannot be loaded, and why.
+    failed: Option<(ObjectId, Errno)>,
     /// Whether it waits for its leases.
     is_queued: bool,
 }
@@ -55,6 +57,7 @@ impl Server {
             ahead: ahead.min(AHEAD_MAX),
             missing: BTreeSet::new(),
             unreadable: HashSet::new(),
+            failed: None,
             is_queued: false,
         };
         self.asks.open.insert((client, request), open);
@@ -91,6 +94,19 @@ impl Server {
         if open.is_queued {
             return;
         }
+        if let Some((object, errno)) = open.failed {
+            // The name that led the client there may be of a directory that others have changed. Then the client is to lose that
+            // first, so that it looks again.
+            let wants = open.wants.iter();
+            if !wants
+                .into_iter()
+                .any(|want| self.foreign.is_changed(want.object))
+            {
+                self.asks.open.remove(&key);
+                self.send(key.0, failed(key.1, object, errno), effects);
+            }
+            return;
+        }
         open.missing = missing(&self.tree, open);
         let missing = open.missing.clone();
         if missing.is_empty() {
@@ -116,6 +132,28 @@ impl Server {
         }
     }
 
+    /// What was known of an object is not known any more. The questions that want it begin again, and those that would only
+    /// have had it besides do without.
+    pub(super) fn unprepare(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
+        let (mut queued, mut again) = (Vec::new(), Vec::new());
+        for (key, open) in &mut self.asks.open {
+            if open.wants.iter().any(|want| want.object == object) {
+                again.push(*key);
+                queued.extend(std::mem::take(&mut open.is_queued).then_some(*key));
+            } else {
+                open.unreadable.insert(object);
+            }
+        }
+        let mut moves = Vec::new();
+        for (client, request) in queued {
+            self.leases.withdraw(client, request, &mut moves);
+        }
+        self.carry_out(moves, effects);
+        for key in again {
+            self.prepare(key, effects);
+        }
+    }
+
     pub(super) fn load(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
         if self.asks.loading.insert(object) {
             effects.push(Effect::Load(object));
@@ -130,9 +168,10 @@ impl Server {
     ) {
         self.asks.loading.remove(&id);
         let errno = outcome.as_ref().err().copied();
-        if let Ok(Loaded { object, parent }) = outcome
+        if let Ok(Loaded { mut object, parent }) = outcome
             && self.tree.get(id).is_none()
         {
+            self.foreign.begin_version(&mut object.versions);
             if object.is_directory()
                 && let Some(parent) = parent
             {
@@ -140,8 +179,13 @@ impl Server {
             }
             if object.attributes.links == 0 {
                 self.nameless.insert(id);
+            } else {
+                self.nameless.remove(&id);
             }
             self.tree.learn(id, object);
+        }
+        if errno == Some(Errno::STALE) {
+            self.note_vanished(id, effects);
         }
         for client in self.clients.loaded(id, errno.is_none()) {
             self.take_messages(client, effects);
@@ -156,8 +200,8 @@ impl Server {
             open.missing.remove(&id);
             if let Some(errno) = errno {
                 if open.wants.iter().any(|want| want.object == id) {
-                    self.asks.open.remove(&key);
-                    self.send(key.0, failed(key.1, id, errno), effects);
+                    open.failed = Some((id, errno));
+                    self.prepare(key, effects);
                     continue;
                 }
                 open.unreadable.insert(id);
@@ -194,7 +238,8 @@ impl Server {
                 names: true,
                 kept: None,
             };
-            let has = self.leases.mode(client, object) >= Some(Mode::Read);
+            let has = self.leases.mode(client, object) >= Some(Mode::Read)
+                || self.tree.get(object).is_none();
             (!has && self.leases.offer(client, object, Mode::Read)).then_some(want)
         });
         let besides: Vec<_> = besides.collect();
