@@ -12,6 +12,7 @@ mod fault;
 mod load;
 mod make;
 mod names;
+mod noticed;
 mod places;
 pub(crate) mod progress;
 mod redo;
@@ -30,6 +31,8 @@ use surmise_lower::Timestamp;
 use surmise_remote::object::{Name, ObjectId};
 
 pub(crate) use make::Batch;
+pub(crate) use noticed::Changes;
+use noticed::Noticed;
 use places::{Ids, Place, Places};
 use progress::Progress;
 pub(crate) use redo::Earlier;
@@ -86,6 +89,7 @@ pub(crate) struct Directory {
     may_walk: bool,
     /// The user whose rights count, unless it is root.
     user: Option<u32>,
+    noticed: Noticed,
 }
 
 impl Directory {
@@ -110,6 +114,7 @@ impl Directory {
             version,
             may_walk: false,
             user: (!user.is_root()).then(|| user.as_raw()),
+            noticed: Noticed::new(version >> 32),
         };
         directory.find_nameless()?;
         Ok(directory)
@@ -215,6 +220,7 @@ impl Directory {
         self.directories.pop(&inode);
         self.files.pop(&inode);
         self.stamps.remove(&inode);
+        self.noticed.forget(inode);
     }
 
     fn inode(&self, id: ObjectId) -> Result<u64, Errno> {

@@ -13,7 +13,7 @@ use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
 use surmise_remote::server::{Event, Record};
 
-use crate::directory::{Batch, Directory, Stuck};
+use crate::directory::{Batch, Changes, Directory, Stuck};
 use crate::input::Input;
 use crate::notice::notice;
 use crate::patience::{Ending, Pauses};
@@ -33,6 +33,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Order {
+    /// Look what others have changed, and say so when that is done.
+    Look(Sender<()>),
     /// Make records; the last one has this number.
     Make(Vec<Record>, u64),
     /// Make all that was made durable, and say so.
@@ -107,6 +109,8 @@ impl Disk {
     pub(crate) fn run(mut self) {
         self.tell_room();
         while self.take_orders() {
+            // Before anything is made or looked at that others have changed.
+            self.tell_changes();
             let answers = self.answer_some();
             if !answers.is_empty() && self.inputs.send(Input::Answers(answers)).is_err() {
                 return;
@@ -190,6 +194,8 @@ impl Disk {
             Err(TryRecvError::Disconnected) => None,
             Err(TryRecvError::Empty) => {
                 self.directory.close_files();
+                // What the server itself has done need wake nobody.
+                self.tell_changes();
                 self.wait_for_order()
             }
         }
@@ -205,6 +211,13 @@ impl Disk {
             }
         }
         self.orders.recv().ok()
+    }
+
+    fn tell_changes(&mut self) {
+        let events = events_of(self.directory.take_changes());
+        if !events.is_empty() {
+            let _ = self.inputs.send(Input::Answers(events));
+        }
     }
 
     fn tell_room(&mut self) {
@@ -240,6 +253,10 @@ impl Disk {
             Order::Sync(reply) => self.work.push_back(Work::Sync(reply)),
             Order::EmptyNameless => self.work.push_back(Work::EmptyNameless),
             Order::Drop(object) => self.work.push_back(Work::Drop(object)),
+            Order::Look(done) => {
+                self.tell_changes();
+                let _ = done.send(());
+            }
             question @ (Order::Load(_) | Order::Read { .. } | Order::Space { .. }) => {
                 self.questions.push_back(question);
             }
@@ -288,6 +305,8 @@ impl Disk {
             if let Event::Read { data: Ok(data), .. } = &answer {
                 bytes += data.len();
             }
+            // To look may show that something else is not what it was.
+            answers.extend(events_of(self.directory.take_changes()));
             answers.push(answer);
         }
         answers
@@ -306,6 +325,8 @@ impl Disk {
                 client,
                 request,
                 object,
+                offset,
+                length,
                 data: self.directory.read(object, offset, length).map_err(errno),
             },
             Order::Space { client, request } => Event::Space {
@@ -316,8 +337,20 @@ impl Disk {
             Order::Load(object) => {
                 Event::Loaded(object, self.directory.load(object).map_err(errno))
             }
-            Order::Make(..) | Order::Sync(_) | Order::EmptyNameless | Order::Drop(_) => Event::Tick,
+            Order::Look(_)
+            | Order::Make(..)
+            | Order::Sync(_)
+            | Order::EmptyNameless
+            | Order::Drop(_) => Event::Tick,
         }
+    }
+}
+
+fn events_of(changes: Option<Changes>) -> Vec<Event> {
+    match changes {
+        None => Vec::new(),
+        Some(Changes::Any) => vec![Event::AnyChanged],
+        Some(Changes::Of(objects)) => objects.into_iter().map(Event::Changed).collect(),
     }
 }
 

@@ -24,6 +24,7 @@ mod relay;
 mod serve;
 mod start;
 mod state;
+mod watcher;
 
 pub use directory::Stuck;
 pub use error::ServeError;

@@ -3,7 +3,7 @@
 //! Only inodes are marked, which an ordinary user may do, too. Such a listener is told the process number of its own process,
 //! and no other (fanotify(7), Linux 5.13).
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fmt::{self, Debug, Formatter};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -78,6 +78,11 @@ impl What {
         self.0 & (libc::FAN_CREATE | libc::FAN_MOVED_TO) != 0
     }
 
+    /// An object lost a name, and may have got another one elsewhere.
+    pub fn is_move(self) -> bool {
+        self.0 & libc::FAN_MOVED_FROM != 0
+    }
+
     /// The data of a file were changed.
     pub fn is_data(self) -> bool {
         self.0 & libc::FAN_MODIFY != 0
@@ -96,17 +101,29 @@ impl Handle {
     /// # Errors
     /// `EOPNOTSUPP` where the file system has none.
     pub fn of(inode: BorrowedFd<'_>) -> io::Result<Self> {
-        let mut flags = libc::AT_EMPTY_PATH | HANDLE_FID;
+        Self::find(inode, c"", libc::AT_EMPTY_PATH)
+    }
+
+    /// The handle of what a name in an open directory leads to.
+    ///
+    /// # Errors
+    /// As [`Handle::of`] and openat(2).
+    pub fn at(directory: BorrowedFd<'_>, name: &[u8]) -> io::Result<Self> {
+        Self::find(directory, &CString::new(name)?, 0)
+    }
+
+    fn find(at: BorrowedFd<'_>, name: &CStr, flags: libc::c_int) -> io::Result<Self> {
+        let mut flags = flags | HANDLE_FID;
         let mut buffer = [0_u32; 2 + HANDLE_MAX / 4];
         let mut mount = 0;
         loop {
             buffer[0] = HANDLE_MAX as u32;
             // SAFETY: the buffer is aligned as a `file_handle`, has room for as many bytes behind its two numbers as the first of them
-            // says, and outlives the call, as does the empty string.
+            // says, and outlives the call, as does the name.
             let outcome = unsafe {
                 libc::name_to_handle_at(
-                    inode.as_raw_fd(),
-                    c"".as_ptr(),
+                    at.as_raw_fd(),
+                    name.as_ptr(),
                     buffer.as_mut_ptr().cast(),
                     &raw mut mount,
                     flags,

@@ -27,10 +27,14 @@ impl Directory {
     pub(crate) fn load(&mut self, id: ObjectId) -> Result<Loaded, Errno> {
         let inode = self.inode(id)?;
         let open = self.open_inode(inode)?;
-        let found = stat(open.as_fd(), "")?;
+        let mut found = stat(open.as_fd(), "")?;
         if device_of(&found) != self.device {
             return Err(Errno::XDEV);
         }
+        if self.watch(inode, open.as_fd(), &found)? {
+            found = stat(open.as_fd(), "")?;
+        }
+        self.is_looked_at(inode);
         let mut attributes = attributes_of(&found).ok_or(Errno::IO)?;
         let place = self.places.get(inode);
         let parent = place.map(|place| place.parent);
@@ -151,6 +155,7 @@ impl Directory {
                 }
                 kind => kind == FileType::Directory,
             };
+            self.renumber(place.as_fd(), bytes, entry.ino());
             let place = Place {
                 parent: directory,
                 name: name.clone(),

@@ -139,6 +139,7 @@ impl Directory {
         self.forget_inode(inode);
         self.ids.pair(id, inode);
         self.places.set(inode, spot.place);
+        self.watch_new(inode, open.as_fd(), new.kind == NewKind::Directory);
         if begun == Begun::No {
             match new.kind {
                 NewKind::Regular => drop(self.files.put(inode, Arc::new(open))),

@@ -60,6 +60,12 @@ impl Places {
         self.one.contains_key(&inode)
     }
 
+    /// All places of an inode, which has none then.
+    pub(super) fn take(&mut self, inode: u64) -> Vec<Place> {
+        let more = self.more.remove(&inode).into_iter().flatten();
+        self.one.remove(&inode).into_iter().chain(more).collect()
+    }
+
     pub(super) fn forget(&mut self, inode: u64) {
         self.one.remove(&inode);
         self.more.remove(&inode);
