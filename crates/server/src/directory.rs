@@ -213,9 +213,7 @@ impl Directory {
 
     /// The number of this inode may be given to a new one.
     fn forget_inode(&mut self, inode: u64) {
-        if let Some(id) = self.ids.id(inode) {
-            self.ids.forget(id);
-        }
+        self.ids.forget_inode(inode);
         self.places.forget(inode);
         self.directories.pop(&inode);
         self.files.pop(&inode);

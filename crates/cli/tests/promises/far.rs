@@ -1,6 +1,7 @@
 //! S55 to S58: directories of other machines. Here the other machine is this one.
 
 mod breaks;
+mod noticed;
 mod programs;
 mod several;
 mod usage;

@@ -136,6 +136,9 @@ impl Directory {
         }
         let inode = found.stx_ino;
         // What had this number before is no more.
+        if self.ids.id(inode) != Some(id) {
+            self.note_changed(inode);
+        }
         self.forget_inode(inode);
         self.ids.pair(id, inode);
         self.places.set(inode, spot.place);

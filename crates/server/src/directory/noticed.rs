@@ -225,17 +225,20 @@ impl Directory {
         self.noticed.data.remove(&inode);
     }
 
-    /// Whether a name in a directory leads to another file than the one that had this number when it was last looked at. The
-    /// number then stands for the new file.
+    /// Looks whether a name in a directory leads to another file than the one that had this inode number before. The number then
+    /// stands for the new file.
     pub(super) fn renumber(&mut self, directory: BorrowedFd<'_>, name: &[u8], inode: u64) {
-        let Some(before) = self.noticed.handles.get(&inode) else {
-            return;
-        };
-        if let Ok(handle) = Handle::at(directory, name)
-            && handle != *before
-        {
-            self.retire(inode);
-            self.noticed.learn(inode, handle);
+        match self.noticed.handles.get(&inode) {
+            Some(before) => {
+                if let Ok(handle) = Handle::at(directory, name)
+                    && handle != *before
+                {
+                    self.retire(inode);
+                    self.noticed.learn(inode, handle);
+                }
+            }
+            None if self.ids.is_spent(inode) => self.give_id(inode),
+            None => {}
         }
     }
 
@@ -252,6 +255,11 @@ impl Directory {
         if let Some(parent) = parent {
             self.note_changed(parent);
         }
+        self.give_id(inode);
+    }
+
+    /// An id that no object had before.
+    fn give_id(&mut self, inode: u64) {
         self.noticed.next = self.noticed.next.wrapping_add(1);
         if let Some(id) = ObjectId::made(OWN, self.noticed.next) {
             self.ids.pair(id, inode);

@@ -1,6 +1,6 @@
 //! Where the inodes of the export are, and which objects they are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use surmise_remote::object::{Name, ObjectId};
 
@@ -81,6 +81,8 @@ impl Places {
 pub(super) struct Ids {
     inodes: HashMap<ObjectId, u64>,
     made: HashMap<u64, ObjectId>,
+    /// Numbers of inodes that are gone. Their ids are of these for ever.
+    spent: HashSet<u64>,
 }
 
 impl Ids {
@@ -93,18 +95,28 @@ impl Ids {
         }
     }
 
-    /// The number of an inode that is freed may be given to a new one.
-    pub(super) fn forget(&mut self, id: ObjectId) {
-        if let Some(inode) = self.inodes.remove(&id) {
-            self.made.remove(&inode);
+    /// An inode is gone. Its number may be given to a new one.
+    pub(super) fn forget_inode(&mut self, inode: u64) {
+        if let Some(id) = self.made.remove(&inode) {
+            self.inodes.remove(&id);
         }
+        self.spent.insert(inode);
+    }
+
+    /// Whether an inode needs another id than that of its number, and has none.
+    pub(super) fn is_spent(&self, inode: u64) -> bool {
+        self.spent.contains(&inode) && !self.made.contains_key(&inode)
     }
 
     /// `None` for an id that is not, or no longer, of any inode.
     pub(super) fn inode(&self, id: ObjectId) -> Option<u64> {
         match id.maker() {
             Some(_) => self.inodes.get(&id).copied(),
-            None => (!self.made.contains_key(&id.number())).then_some(id.number()),
+            None => {
+                let inode = id.number();
+                let is_other = self.made.contains_key(&inode) || self.spent.contains(&inode);
+                (!is_other).then_some(inode)
+            }
         }
     }
 
@@ -154,7 +166,10 @@ mod tests {
         assert_eq!((ids.inode(found), ids.inode(made(1))), (None, Some(7)));
         ids.pair(made(2), 7);
         assert_eq!((ids.inode(made(1)), ids.id(7)), (None, Some(made(2))));
-        ids.forget(made(2));
-        assert_eq!((ids.inode(found), ids.id(7)), (Some(7), Some(found)));
+        ids.forget_inode(7);
+        assert_eq!((ids.inode(found), ids.inode(made(2))), (None, None));
+        assert!(ids.is_spent(7));
+        ids.pair(made(3), 7);
+        assert_eq!((ids.id(7), ids.is_spent(7)), (Some(made(3)), false));
     }
 }

@@ -123,6 +123,8 @@ fn a_program_that_waits_for_the_server_can_be_ended() {
         let server = far.server().expect("it runs");
         let stopped = Pid::from_raw(server).expect("a process");
         kill_process(stopped, Signal::STOP).expect("it runs");
+        // The server cannot have this.
+        fs::write(mount.path().join("file"), "other").expect("write");
         let begun = Instant::now();
         let sync = ["timeout", "-s", "INT", "1", "sync", "there/file"];
         let outcome = setting.plain(&sync).in_place().outcome();
