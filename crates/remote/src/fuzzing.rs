@@ -388,6 +388,7 @@ pub fn to_client_seeds() -> Vec<Vec<u8>> {
             space: Space::default(),
         },
         ToClient::Pong(1),
+        ToClient::Unmade,
     ];
     starts_of(&messages)
 }

@@ -130,6 +130,11 @@ impl Server {
             }
             Event::Changed(object) => self.changed(object, effects),
             Event::AnyChanged => self.any_changed(effects),
+            Event::Unmade(key) => {
+                if let Some(client) = self.clients.find(key) {
+                    self.send(client, ToClient::Unmade, effects);
+                }
+            }
             Event::Broken => {
                 self.is_broken = true;
                 for link in self.clients.part_with_all() {

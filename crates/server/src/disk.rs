@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
 use surmise_remote::errno::Errno;
+use surmise_remote::frame::ClientKey;
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
 use surmise_remote::server::{Event, Record};
@@ -39,6 +40,8 @@ pub(crate) enum Order {
     Make(Vec<Record>, u64),
     /// Make all that was made durable, and say so.
     Sync(Sender<Synced>),
+    /// A new log has begun.
+    LogBegun,
     /// Remove all that has no name.
     EmptyNameless,
     Drop(ObjectId),
@@ -65,10 +68,11 @@ pub(crate) struct Synced {
 
 /// Work in its order.
 enum Work {
-    Make(Batch),
+    Make(ClientKey, Batch),
     /// All records up to this number are made.
     Made(u64),
     Sync(Sender<Synced>),
+    LogBegun,
     EmptyNameless,
     Drop(ObjectId),
 }
@@ -151,7 +155,7 @@ impl Disk {
             return pauses.again();
         }
         let what = match work {
-            Work::Make(batch) => self.directory.shown(batch.next()),
+            Work::Make(_, batch) => self.directory.shown(batch.next()),
             _ => "the directory".into(),
         };
         let why = match stuck {
@@ -244,13 +248,16 @@ impl Disk {
         match order {
             Order::Make(records, upto) => {
                 let batches = records.into_iter().filter_map(|record| match record {
-                    Record::Made { operations, .. } => Some(Work::Make(Batch::new(operations))),
+                    Record::Made {
+                        client, operations, ..
+                    } => Some(Work::Make(client, Batch::new(operations))),
                     _ => None,
                 });
                 self.work.extend(batches);
                 self.work.push_back(Work::Made(upto));
             }
             Order::Sync(reply) => self.work.push_back(Work::Sync(reply)),
+            Order::LogBegun => self.work.push_back(Work::LogBegun),
             Order::EmptyNameless => self.work.push_back(Work::EmptyNameless),
             Order::Drop(object) => self.work.push_back(Work::Drop(object)),
             Order::Look(done) => {
@@ -265,9 +272,19 @@ impl Disk {
 
     fn perform(&mut self, work: &mut Work) -> Result<(), Stuck> {
         match work {
-            Work::Make(batch) => self.directory.make_all(batch),
+            Work::Make(client, batch) => {
+                let outcome = self.directory.make_all(batch);
+                if self.directory.take_unmade() {
+                    // The state machine is to know of the changes before the client gives its leases back.
+                    self.tell_changes();
+                    let _ = self.inputs.send(Input::Event(Event::Unmade(*client)));
+                }
+                outcome
+            }
             Work::Made(upto) => {
                 self.directory.settle()?;
+                // Also where two have become one.
+                self.tell_changes();
                 let events = self.room().into_iter().chain([Event::Applied(*upto)]);
                 let _ = self.inputs.send(Input::Answers(events.collect()));
                 Ok(())
@@ -283,6 +300,7 @@ impl Disk {
                 });
                 Ok(())
             }
+            Work::LogBegun => Ok(self.directory.log_begins()?),
             Work::EmptyNameless => Ok(self.directory.empty_nameless()?),
             Work::Drop(object) => Ok(self.directory.drop_object(*object)?),
         }
@@ -340,6 +358,7 @@ impl Disk {
             Order::Look(_)
             | Order::Make(..)
             | Order::Sync(_)
+            | Order::LogBegun
             | Order::EmptyNameless
             | Order::Drop(_) => Event::Tick,
         }

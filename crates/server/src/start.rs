@@ -75,6 +75,9 @@ pub(crate) fn start(state: &State, options: Options) -> Result<Started, ServeErr
         starts,
     };
     let log = Log::replace(state.directory(), begins, &pairs, &condensed).map_err(failed)?;
+    directory
+        .log_begins()
+        .map_err(|errno| stuck(errno.into()))?;
     if !server.knows_clients() {
         directory
             .empty_nameless()

@@ -164,9 +164,15 @@ impl State {
         let why = match why {
             Lost::Expired => "this machine was not heard of for too long while others waited",
             Lost::Refused(errno) => &format!("the server refused them: {errno}"),
+            Lost::Overtaken => {
+                "programs of the server have changed the same, and it has kept both: see .surmise/errors there"
+            }
         };
-        self.lost
-            .push(format!("{} changes: {why}", operations.len()));
+        let lost = match operations.len() {
+            0 => why.to_owned(),
+            many => format!("{many} changes: {why}"),
+        };
+        self.lost.push(lost);
         self.lost.truncate(LOST_MAX);
     }
 }

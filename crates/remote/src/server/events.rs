@@ -73,6 +73,9 @@ pub enum Event {
     Changed(ObjectId),
     /// Others may have changed any object.
     AnyChanged,
+    /// A change of this client was decided and could not be made as promised, since others had changed the same. It was said of
+    /// all objects that it would have changed that others have changed them.
+    Unmade(ClientKey),
     /// A record cannot be made in the directory: the server stops, since it has promised that.
     Broken,
     /// Time has passed.

@@ -27,6 +27,9 @@ impl Directory {
     pub(crate) fn load(&mut self, id: ObjectId) -> Result<Loaded, Errno> {
         let inode = self.inode(id)?;
         let open = self.open_inode(inode)?;
+        if self.is_lost(inode) {
+            return Err(Errno::STALE);
+        }
         let mut found = stat(open.as_fd(), "")?;
         if device_of(&found) != self.device {
             return Err(Errno::XDEV);
@@ -34,7 +37,9 @@ impl Directory {
         if self.watch(inode, open.as_fd(), &found)? {
             found = stat(open.as_fd(), "")?;
         }
-        self.is_looked_at(inode);
+        if self.take_written(inode) {
+            self.overtake(inode)?;
+        }
         let mut attributes = attributes_of(&found).ok_or(Errno::IO)?;
         let place = self.places.get(inode);
         let parent = place.map(|place| place.parent);
@@ -109,7 +114,7 @@ impl Directory {
         })
     }
 
-    fn open_to_read(&mut self, inode: u64) -> Result<std::sync::Arc<File>, Errno> {
+    pub(super) fn open_to_read(&mut self, inode: u64) -> Result<std::sync::Arc<File>, Errno> {
         if let Some(open) = self.files.get(&inode) {
             return Ok(open.clone());
         }

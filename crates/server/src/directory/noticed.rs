@@ -161,6 +161,19 @@ impl Directory {
         self.noticed.changed.extend(self.ids.id(inode));
     }
 
+    pub(super) fn note_changed_object(&mut self, object: ObjectId) {
+        self.noticed.changed.insert(object);
+    }
+
+    /// Whether others have written to a file since it was last looked at; asked once.
+    pub(super) fn take_written(&mut self, inode: u64) -> bool {
+        self.noticed.data.remove(&inode)
+    }
+
+    pub(super) fn note_written(&mut self, inode: u64) {
+        self.noticed.data.insert(inode);
+    }
+
     /// Hears of what is done to an inode from here on, which is open for whatever. Whether it did not before.
     ///
     /// # Errors
@@ -218,11 +231,6 @@ impl Directory {
         if is_directory {
             self.mark(inode, open, true);
         }
-    }
-
-    /// What others have written since a file was last looked at is known from here on.
-    pub(super) fn is_looked_at(&mut self, inode: u64) {
-        self.noticed.data.remove(&inode);
     }
 
     /// Looks whether a name in a directory leads to another file than the one that had this inode number before. The number then

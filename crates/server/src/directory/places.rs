@@ -19,12 +19,15 @@ pub(super) struct Places {
     one: HashMap<u64, Place>,
     /// All further ones.
     more: HashMap<u64, Vec<Place>>,
+    /// The last place of an inode of which no place is known, for messages.
+    last: HashMap<u64, Place>,
 }
 
 impl Places {
     pub(super) fn add(&mut self, inode: u64, place: Place) {
         match self.one.get(&inode) {
             None => {
+                self.last.remove(&inode);
                 self.one.insert(inode, place);
             }
             Some(one) if *one == place => {}
@@ -40,6 +43,7 @@ impl Places {
     /// The inode has this place alone.
     pub(super) fn set(&mut self, inode: u64, place: Place) {
         self.more.remove(&inode);
+        self.last.remove(&inode);
         self.one.insert(inode, place);
     }
 
@@ -49,7 +53,10 @@ impl Places {
         if self.one.get(&inode) == Some(place) {
             match more.and_then(Vec::pop) {
                 Some(other) => self.one.insert(inode, other),
-                None => self.one.remove(&inode),
+                None => {
+                    self.last.insert(inode, place.clone());
+                    self.one.remove(&inode)
+                }
             };
         } else if let Some(more) = more {
             more.retain(|other| other != place);
@@ -69,6 +76,12 @@ impl Places {
     pub(super) fn forget(&mut self, inode: u64) {
         self.one.remove(&inode);
         self.more.remove(&inode);
+        self.last.remove(&inode);
+    }
+
+    /// Where an inode is, or was when it was last seen.
+    pub(super) fn last(&self, inode: u64) -> Option<&Place> {
+        self.get(inode).or_else(|| self.last.get(&inode))
     }
 
     pub(super) fn get(&self, inode: u64) -> Option<&Place> {

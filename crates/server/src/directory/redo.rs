@@ -11,15 +11,20 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
+use surmise_lower::Timestamp;
 use surmise_remote::object::ObjectId;
-use surmise_remote::operation::{Change, Operation, Place as Named};
+use surmise_remote::operation::{Change, NewKind, Operation, Place as Named};
 
+use super::collisions::is_failure;
 use super::make::Begun;
 use super::places::Place;
 use super::rights::SEARCH;
 use super::{Directory, stat};
 use crate::notice::notice;
 use crate::patience::{Pauses, awaited};
+
+/// How much later than the last sign of a server's life a file was changed by others for sure.
+const SIGN_OF_LIFE_SECONDS: i64 = 10;
 
 /// How much is shown of an operation, in characters.
 const WHAT_MAX: usize = 300;
@@ -130,6 +135,8 @@ impl Directory {
         for id in bindings.created.clone() {
             self.resolve(id, &mut bindings)?;
         }
+        self.collisions.log = earlier.base;
+        let settled = self.find_overtaken(earlier, done)?;
         let mut gone = Gone::of(operations);
         for (index, operation) in operations.iter().enumerate() {
             let number = earlier.base + index as u64 + 1;
@@ -137,28 +144,99 @@ impl Directory {
                 true => Begun::Maybe,
                 false => Begun::No,
             };
-            let outcome = match index < done {
-                true => self.redo_inode(operation),
-                false => self.redo_next(operation, begun),
+            let outcome = if index < done {
+                self.redo_made(number, operation, index < settled)
+            } else if gone.is_needless(operation) && !self.is_reachable(operation)? {
+                // A removed directory, which no client sees again, or what has gone since.
+                self.made = self.made.max(number);
+                Ok(())
+            } else {
+                self.redo_next(operation, begun)
             };
             match outcome {
-                // A removed directory, which no client sees again, or what has gone since.
-                Err(Errno::STALE) if !is_on_names(operation) => {
-                    gone.note(number, operation);
-                    self.made = self.made.max(number);
-                }
+                Err(errno) if index < done && !is_failure(errno) => gone.note(number, operation),
                 outcome => outcome.map_err(|errno| Stuck::at(number, operation, errno))?,
             }
         }
+        // The clients come again, and learn what is so.
+        self.take_unmade();
         Ok(self.patiently(None, Begun::No, |directory, _| directory.settle())?)
     }
 
-    /// An operation that was made before, as far as a loss of power may have taken it.
-    fn redo_inode(&mut self, operation: &Operation) -> Result<(), Errno> {
-        self.stamp_parents(operation);
-        self.patiently(Some(operation), Begun::No, |directory, _| {
-            directory.change_inode(operation)
-        })
+    /// An operation that was made before. A loss of power may have taken data that it wrote. All else is durable in one order
+    /// with names, but for times that were not settled. What others have overtaken stays as it is.
+    fn redo_made(
+        &mut self,
+        number: u64,
+        operation: &Operation,
+        is_settled: bool,
+    ) -> Result<(), Errno> {
+        if !is_settled {
+            self.stamp_parents(operation);
+        }
+        let Some((object, at)) = data_time(operation) else {
+            return Ok(());
+        };
+        let inode = self.inode(object)?;
+        if self.overtaken.has(inode, number) {
+            return Ok(());
+        }
+        let change = &operation.change;
+        if matches!(change, Change::Write { .. } | Change::Resize { .. }) {
+            return self.patiently(Some(operation), Begun::No, |directory, _| {
+                directory.change_inode(operation)
+            });
+        }
+        if !is_settled || self.stamps.contains_key(&inode) {
+            self.stamp(inode, at);
+        }
+        Ok(())
+    }
+
+    /// Finds the files that others have changed since a server last did, by their times of modification: what a server
+    /// has written has the time that its client says. Returns how many operations have given files their times.
+    fn find_overtaken(&mut self, earlier: &Earlier<'_>, done: usize) -> Result<usize, Stuck> {
+        let (settled, seen) = self.progress.last_settled()?;
+        let settled = usize::try_from(settled.saturating_sub(earlier.base)).unwrap_or(0);
+        // The time of each file by the log, and whether it was settled.
+        let mut times = HashMap::new();
+        for (index, operation) in earlier.operations.iter().enumerate() {
+            if let Some((object, at)) = data_time(operation) {
+                let time = times.entry(object).or_insert((at, true));
+                *time = (at, index < settled);
+            }
+        }
+        for (object, (at, is_settled)) in times {
+            let open = self.inode(object).and_then(|inode| self.open_inode(inode));
+            let Ok(open) = open else {
+                continue;
+            };
+            let found = stat(open.as_fd(), "")?;
+            let modified = (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec);
+            if is_settled && modified != (at.seconds, at.nanoseconds) {
+                let made = earlier.base + done as u64;
+                self.overtaken.add(found.stx_ino, made)?;
+            } else if !is_settled && found.stx_ctime.tv_sec > seen + SIGN_OF_LIFE_SECONDS {
+                // The server was gone by then.
+                self.note_written(found.stx_ino);
+            }
+        }
+        // From here on times are not as the log says, until all are settled again.
+        self.progress.unsettle(earlier.base)?;
+        Ok(settled)
+    }
+
+    /// Whether what an operation is about is in the directory.
+    fn is_reachable(&mut self, operation: &Operation) -> Result<bool, Stuck> {
+        for object in operation.change.touches() {
+            let found = self.inode(object).and_then(|inode| self.open_inode(inode));
+            match found {
+                Err(errno) if is_failure(errno) => return Err(errno.into()),
+                Err(_) => return Ok(false),
+                Ok(_) => {}
+            }
+        }
+        Ok(true)
     }
 
     fn redo_next(&mut self, operation: &Operation, begun: Begun) -> Result<(), Errno> {
@@ -238,8 +316,9 @@ impl Directory {
             return Ok(None);
         };
         let directory = match self.open_directory(parent) {
-            Err(Errno::STALE) => return Ok(None),
-            directory => directory?,
+            Err(errno) if is_failure(errno) => return Err(errno),
+            Err(_) => return Ok(None),
+            Ok(directory) => directory,
         };
         // The directory may have lost its bits since the name was given.
         let found = self.with_bits(directory.as_fd(), SEARCH, || {
@@ -247,8 +326,8 @@ impl Directory {
         });
         match found {
             Ok(found) => Ok(Some(found.stx_ino)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(errno),
+            Err(errno) if is_failure(errno) => Err(errno),
+            Err(_) => Ok(None),
         }
     }
 
@@ -298,6 +377,12 @@ impl Gone {
         }
     }
 
+    /// Whether an operation only changes objects that have lost a name since.
+    fn is_needless(&self, operation: &Operation) -> bool {
+        let touched = operation.change.touches();
+        !is_on_names(operation) && touched.iter().all(|object| self.unnamed.contains(object))
+    }
+
     /// Nothing was found that this operation could change.
     fn note(&mut self, number: u64, operation: &Operation) {
         for object in operation.change.touches() {
@@ -308,6 +393,21 @@ impl Gone {
                 ));
             }
         }
+    }
+}
+
+/// The file whose time of modification an operation gives, and the time.
+fn data_time(operation: &Operation) -> Option<(ObjectId, Timestamp)> {
+    match &operation.change {
+        Change::Write { data, .. } if data.is_empty() => None,
+        Change::Write { object, .. } | Change::Resize { object, .. } => {
+            Some((*object, operation.at))
+        }
+        Change::Create { object, new, .. } if new.kind == NewKind::Regular => {
+            Some((*object, operation.at))
+        }
+        Change::SetAttributes { object, set } => Some((*object, set.modified?)),
+        _ => None,
     }
 }
 
