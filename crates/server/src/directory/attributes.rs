@@ -105,11 +105,12 @@ impl Directory {
     ) -> Result<(), Errno> {
         let inode = self.inode(object)?;
         let file = self.open_to_write(inode)?;
-        if self.take_written(inode)
-            && let Err(errno) = self.keep_copy(inode)
-        {
-            self.note_written(inode);
-            return Err(errno);
+        if self.take_written(inode) {
+            let kept = self.keep_copy(inode);
+            if let Err(errno) = kept.and_then(|()| self.overtake(inode, true)) {
+                self.note_written(inode);
+                return Err(errno);
+            }
         }
         let mut permissions = None;
         if strip || self.user.is_some() {

@@ -72,6 +72,10 @@ impl Directory {
     /// Does without an operation that cannot be made, and keeps its data.
     pub(super) fn do_without(&mut self, operation: &Operation, why: Errno) -> Result<(), Errno> {
         let shown = self.shown(Some(operation));
+        let why = &match why {
+            Errno::STALE | Errno::NOENT => "others have removed what it needs".to_owned(),
+            other => other.to_string(),
+        };
         let change = &operation.change;
         match change {
             Change::Create { place, object, new } => {
@@ -123,7 +127,7 @@ impl Directory {
     }
 
     /// The file in `lost` for what was to be written to an object. It begins as what the object is, as far as that can be read.
-    fn lost_file(&mut self, object: ObjectId, shown: &str, why: Errno) -> Result<File, Errno> {
+    fn lost_file(&mut self, object: ObjectId, shown: &str, why: &str) -> Result<File, Errno> {
         let base = shown.rsplit('/').next().filter(|name| !name.is_empty());
         let name = lost_name(
             base.unwrap_or("unnamed").as_bytes(),

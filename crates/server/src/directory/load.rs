@@ -38,7 +38,7 @@ impl Directory {
             found = stat(open.as_fd(), "")?;
         }
         if self.take_written(inode) {
-            self.overtake(inode)?;
+            self.overtake(inode, true)?;
         }
         let mut attributes = attributes_of(&found).ok_or(Errno::IO)?;
         let place = self.places.get(inode);

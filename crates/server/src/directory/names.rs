@@ -165,6 +165,7 @@ impl Directory {
         if self.ids.id(inode) != Some(id) {
             self.note_changed(inode);
         }
+        self.note_new(inode)?;
         self.forget_inode(inode);
         self.ids.pair(id, inode);
         self.places.set(inode, spot.place);

@@ -135,8 +135,11 @@ impl Directory {
             }
         }
         if let Some(inode) = object {
-            if event.what.is_data() {
-                self.noticed.data.insert(inode);
+            if event.what.is_data() && self.noticed.data.insert(inode) {
+                // What cannot be noted, a crash may take.
+                if let Err(errno) = self.overtake(inode, false) {
+                    notice(format_args!("what others have written here: {errno}"));
+                }
             }
             self.note_changed(inode);
         }
@@ -151,8 +154,11 @@ impl Directory {
         let place = Place { parent, name };
         if event.what.is_new_name() {
             self.places.add(inode, place);
-        } else if !self.places.remove(inode, &place) && event.what.is_move() {
-            self.may_walk = true;
+        } else if !self.places.remove(inode, &place) {
+            match event.what.is_move() {
+                true => self.may_walk = true,
+                false => self.note_gone(inode),
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
+use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
 use surmise_lower::Timestamp;
 use surmise_remote::object::ObjectId;
@@ -97,6 +98,8 @@ pub(crate) struct Earlier<'l> {
     pub(crate) operations: Vec<&'l Operation>,
     /// Whether there are clients that may come again.
     pub(crate) has_clients: bool,
+    /// When the last record was appended, in seconds and nanoseconds by the clock of the file system.
+    pub(crate) ended: Option<(i64, u32)>,
 }
 
 impl Directory {
@@ -115,12 +118,16 @@ impl Directory {
         for (id, inode) in &earlier.pairs {
             self.ids.pair(*id, *inode);
         }
+        for inode in self.overtaken.gone() {
+            self.ids.forget_inode(inode);
+        }
         self.find_nameless()?;
         self.may_walk = earlier.has_clients || !operations.is_empty();
         self.made = made;
         self.set_bits_back()?;
         let done = usize::try_from(made - earlier.base).unwrap_or(usize::MAX);
         let doubtful = (done..operations.len()).find(|index| is_on_names(operations[*index]));
+        self.forget_younger(earlier)?;
         let mut bindings = Bindings::default();
         for operation in &operations[..done] {
             bindings.apply(&operation.change);
@@ -163,6 +170,40 @@ impl Directory {
         Ok(self.patiently(None, Begun::No, |directory, _| directory.settle())?)
     }
 
+    /// A file that is younger than the last record is none that the log is about: others have made it since, and it has the
+    /// inode number of one that is gone.
+    fn forget_younger(&mut self, earlier: &Earlier<'_>) -> Result<(), Stuck> {
+        let Some(ended) = earlier.ended else {
+            return Ok(());
+        };
+        let operations = || earlier.operations.iter();
+        // A client's own object may well have been made since.
+        let made: HashSet<_> = operations().filter_map(|one| one.change.makes()).collect();
+        let touched: HashSet<_> = operations().flat_map(|one| one.change.touches()).collect();
+        for object in touched.difference(&made).copied() {
+            let Some(inode) = self.ids.inode(object) else {
+                continue;
+            };
+            let found = match self.open_inode(inode) {
+                Ok(open) => {
+                    let mask = StatxFlags::BTIME;
+                    rustix::fs::statx(&*open, "", AtFlags::EMPTY_PATH, mask)?
+                }
+                Err(errno) if is_failure(errno) => return Err(errno.into()),
+                Err(_) => continue,
+            };
+            let born = (found.stx_btime.tv_sec, found.stx_btime.tv_nsec);
+            if found.stx_mask & StatxFlags::BTIME.bits() != 0 && born > ended {
+                let places = self.places.take(inode);
+                self.forget_inode(inode);
+                places
+                    .into_iter()
+                    .for_each(|place| self.places.add(inode, place));
+            }
+        }
+        Ok(())
+    }
+
     /// An operation that was made before. A loss of power may have taken data that it wrote. All else is durable in one order
     /// with names, but for times that were not settled. What others have overtaken stays as it is.
     fn redo_made(
@@ -198,6 +239,9 @@ impl Directory {
     fn find_overtaken(&mut self, earlier: &Earlier<'_>, done: usize) -> Result<usize, Stuck> {
         let (settled, seen) = self.progress.last_settled()?;
         let settled = usize::try_from(settled.saturating_sub(earlier.base)).unwrap_or(0);
+        for inode in self.overtaken.unseen() {
+            self.note_written(inode);
+        }
         // The time of each file by the log, and whether it was settled.
         let mut times = HashMap::new();
         for (index, operation) in earlier.operations.iter().enumerate() {
@@ -215,7 +259,7 @@ impl Directory {
             let modified = (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec);
             if is_settled && modified != (at.seconds, at.nanoseconds) {
                 let made = earlier.base + done as u64;
-                self.overtaken.add(found.stx_ino, made)?;
+                self.overtaken.add(found.stx_ino, made, true)?;
             } else if !is_settled && found.stx_ctime.tv_sec > seen + SIGN_OF_LIFE_SECONDS {
                 // The server was gone by then.
                 self.note_written(found.stx_ino);

@@ -1,6 +1,7 @@
 //! Clients without a mount and a server on a real directory.
 
 mod client;
+mod collisions;
 mod hostile;
 mod kills;
 mod noticed;
@@ -91,6 +92,18 @@ const TESTS: &[(&str, fn())] = &[
     (
         "a_file_that_is_cut_is_read_to_its_new_end",
         noticed::a_file_that_is_cut_is_read_to_its_new_end,
+    ),
+    (
+        "both_are_kept_and_the_server_goes_on",
+        collisions::both_are_kept_and_the_server_goes_on,
+    ),
+    (
+        "a_server_that_is_killed_takes_nothing_from_others",
+        collisions::a_server_that_is_killed_takes_nothing_from_others,
+    ),
+    (
+        "what_the_kernel_refuses_is_kept",
+        collisions::what_the_kernel_refuses_is_kept,
     ),
 ];
 

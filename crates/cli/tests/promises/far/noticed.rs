@@ -4,8 +4,10 @@ use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use super::Far;
-use crate::setting::as_each_user;
+use crate::setting::{as_each_user, as_own_user};
 
 /// Waits for what the server's programs have done. How long that takes is not promised.
 #[track_caller]
@@ -151,5 +153,56 @@ fn s59_builds_on_both_sides_at_once_come_to_one_tree() {
         mount.unmount();
         far.sh("cd export/there/build && git fsck --strict && git status --porcelain");
         far.sh("cd export/here/build && git fsck --strict && git status --porcelain");
+    });
+}
+
+#[test]
+fn s60_what_a_mount_and_the_servers_programs_change_at_once_is_kept() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        let export = far.export();
+        for name in ["file", "gone"] {
+            fs::write(export.join(name), "before").expect("write");
+        }
+        let mount = far.mount("there");
+        let server = far.server().and_then(Pid::from_raw).expect("it runs");
+        far.sh("ls -l there && cat there/file there/gone");
+        kill_process(server, Signal::STOP).expect("it runs");
+        let open = fs::File::open(mount.path().join("gone")).expect("open");
+        for name in ["file", "gone", "new"] {
+            fs::write(mount.path().join(name), "of the mount").expect("write");
+        }
+        for name in ["file", "new"] {
+            fs::write(export.join(name), "of others").expect("write");
+        }
+        fs::remove_file(export.join("gone")).expect("remove");
+        kill_process(server, Signal::CONT).expect("it runs");
+        far.sh("sync there/file");
+        let reads = |path: &str, text: &str| {
+            fs::read_to_string(far.path(path)).is_ok_and(|found| found == text)
+        };
+        for name in ["file", "new"] {
+            until(name, || {
+                ["there", "export"].iter().all(|side| {
+                    reads(&format!("{side}/{name}"), "of the mount")
+                        && reads(&format!("{side}/{name}.conflict-1"), "of others")
+                })
+            });
+        }
+        until("it is still shown", || !mount.path().join("gone").exists());
+        let lost = fs::read_dir(export.join(".surmise/lost")).expect("list");
+        let mut lost = lost.map(|entry| entry.expect("an entry").path());
+        assert!(lost.all(|path| fs::read(path).expect("read") == b"of the mount"));
+        // The program that had the file open learns of it.
+        until("it is not told", || open.sync_all().is_err());
+        let errors = fs::read_to_string(export.join(".surmise/errors")).expect("read");
+        for said in ["file.conflict-1", "new.conflict-1", ".surmise/lost/gone."] {
+            assert!(errors.contains(said), "{errors}");
+        }
+        assert_eq!(far.server(), Some(server.as_raw_nonzero().get()));
+        drop(open);
+        drop(mount);
     });
 }
