@@ -226,6 +226,7 @@ fn note(
                 owed.retain(|(one, number, _)| (*one, *number) != (client, object.number()));
                 owed.push((client, object.number(), to));
             }
+            Move::Revoked(object) => panic!("{object} was not revoked"),
         }
     }
 }

@@ -220,11 +220,8 @@ impl Server {
             return;
         };
         // What had no name left was dropped when the last client forgot it.
-        if let Some(gone) = open
-            .wants
-            .iter()
-            .find(|want| self.tree.get(want.object).is_none())
-        {
+        let is_gone = |want: &&Want| self.tree.get(want.object).is_none();
+        if let Some(gone) = open.wants.iter().find(is_gone) {
             let message = failed(request, gone.object, Errno::STALE);
             return self.send(client, message, effects);
         }
@@ -238,9 +235,9 @@ impl Server {
                 names: true,
                 kept: None,
             };
-            let has = self.leases.mode(client, object) >= Some(Mode::Read)
-                || self.tree.get(object).is_none();
-            (!has && self.leases.offer(client, object, Mode::Read)).then_some(want)
+            let lacks = self.leases.mode(client, object) < Some(Mode::Read);
+            let lacks = lacks && self.tree.get(object).is_some();
+            (lacks && self.leases.offer(client, object, Mode::Read)).then_some(want)
         });
         let besides: Vec<_> = besides.collect();
         for want in open.wants.iter().chain(&besides) {

@@ -133,49 +133,23 @@ impl World {
         let tree = &self.truth.now.tree;
         let mut known: Vec<_> = tree.ids().collect();
         known.sort();
-        let is = |kind: FileKind| {
-            move |id: &ObjectId| {
+        let of = |kind: FileKind| {
+            let is = |id: &ObjectId| {
                 let found = tree.get(*id).expect("it is listed").attributes;
                 found.kind == kind && found.links > 0
-            }
+            };
+            known.iter().copied().filter(is).collect::<Vec<_>>()
         };
-        let files: Vec<_> = known
-            .iter()
-            .copied()
-            .filter(is(FileKind::Regular))
-            .collect();
-        let directories: Vec<_> = known
-            .iter()
-            .copied()
-            .filter(is(FileKind::Directory))
-            .collect();
         let random = &mut self.random;
-        let name = [b'x' + random.u8(0..2)];
-        let place = Place {
-            parent: random.choice(directories.clone())?,
-            name: Name::try_from(&name[..]).expect("a name"),
-        };
+        if random.bool() {
+            let object = random.choice(of(FileKind::Regular))?;
+            return Some(some_change_of_file(random, object));
+        }
+        let parent = random.choice(of(FileKind::Directory))?;
+        let place = place(parent, b'x' + random.u8(0..2));
         let led = |place: &Place| tree.names(place.parent).ok()?.get(&place.name).copied();
-        Some(match random.u8(0..8) {
-            0 | 1 => Change::Write {
-                object: random.choice(files)?,
-                offset: random.u64(0..48),
-                data: vec![random.u8(..); random.usize(1..16)],
-                strip: false,
-            },
-            2 => Change::Resize {
-                object: random.choice(files)?,
-                size: random.u64(0..64),
-                strip: false,
-            },
-            3 => Change::SetAttributes {
-                object: random.choice(files)?,
-                set: SetAttributes {
-                    permissions: Some(random.u16(0..0o1000)),
-                    ..SetAttributes::default()
-                },
-            },
-            4 | 5 => Change::Create {
+        Some(match random.u8(0..4) {
+            0 | 1 => Change::Create {
                 place,
                 object: ObjectId::found(100 + self.told.others).expect("small"),
                 new: NewObject {
@@ -188,16 +162,13 @@ impl World {
                     group: 0,
                 },
             },
-            6 => Change::Remove {
+            2 => Change::Remove {
                 object: led(&place)?,
                 directory: tree.get(led(&place)?)?.is_directory(),
                 place,
             },
             _ => {
-                let to = Place {
-                    parent: random.choice(directories)?,
-                    name: Name::try_from(&b"y"[..]).expect("a name"),
-                };
+                let to = self::place(random.choice(of(FileKind::Directory))?, b'y');
                 Change::Rename {
                     object: led(&place)?,
                     replaced: led(&to),
@@ -207,5 +178,33 @@ impl World {
                 }
             }
         })
+    }
+}
+
+fn place(parent: ObjectId, name: u8) -> Place {
+    let name = Name::try_from(&[name][..]).expect("a name");
+    Place { parent, name }
+}
+
+fn some_change_of_file(random: &mut fastrand::Rng, object: ObjectId) -> Change {
+    match random.u8(0..4) {
+        0 | 1 => Change::Write {
+            object,
+            offset: random.u64(0..48),
+            data: vec![random.u8(..); random.usize(1..16)],
+            strip: false,
+        },
+        2 => Change::Resize {
+            object,
+            size: random.u64(0..64),
+            strip: false,
+        },
+        _ => Change::SetAttributes {
+            object,
+            set: SetAttributes {
+                permissions: Some(random.u16(0..0o1000)),
+                ..SetAttributes::default()
+            },
+        },
     }
 }

@@ -7,7 +7,6 @@ use surmise_remote::client::{self, Lost, Token};
 use surmise_remote::frame::{ClientKey, Space};
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
-use surmise_remote::operation::Change;
 use surmise_remote::server::{self, Config, Link, Moment, Record, Server};
 use surmise_remote::tree::Limits;
 
@@ -477,33 +476,6 @@ impl World {
             client::Effect::Lost(operations, why) => {
                 assert_eq!(why, Lost::Expired, "{operations:?}");
                 self.told.lost += operations.len();
-            }
-        }
-    }
-
-    /// A server has forgotten a client for good: what it had not sent was never done.
-    pub fn settle(&mut self, key: ClientKey) {
-        let session = self.sessions[&key];
-        let made = self.disk.made_by(key);
-        let lost = self.truth.keep(session, made.len());
-        self.lost.insert(session, lost);
-        let done = self.truth.done_by(session);
-        // It was performed, and the client never heard of that.
-        for operation in made[done.len()..].iter().cloned() {
-            let said = format!("{operation:?}");
-            assert!(matches!(operation.change, Change::Rename { .. }), "{said}");
-            self.truth.done(session, operation).expect(&said);
-        }
-        if self.machines.iter().all(|machine| machine.key != key) {
-            self.told.lost += lost;
-        }
-        let fresh = self.next_session;
-        self.next_session += 1;
-        self.sessions.insert(key, fresh);
-        self.disk.begin_anew(key);
-        for machine in &mut self.machines {
-            if machine.key == key {
-                machine.session = fresh;
             }
         }
     }

@@ -10,11 +10,9 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 
-use rustix::fs::{AtFlags, StatxFlags};
 use rustix::io::Errno;
-use surmise_lower::Timestamp;
 use surmise_remote::object::ObjectId;
-use surmise_remote::operation::{Change, NewKind, Operation, Place as Named};
+use surmise_remote::operation::{Change, Operation, Place as Named};
 
 use super::collisions::is_failure;
 use super::make::Begun;
@@ -23,9 +21,6 @@ use super::rights::SEARCH;
 use super::{Directory, stat};
 use crate::notice::notice;
 use crate::patience::{Pauses, awaited};
-
-/// How much later than the last sign of a server's life a file was changed by others for sure.
-const SIGN_OF_LIFE_SECONDS: i64 = 10;
 
 /// How much is shown of an operation, in characters.
 const WHAT_MAX: usize = 300;
@@ -170,106 +165,6 @@ impl Directory {
         Ok(self.patiently(None, Begun::No, |directory, _| directory.settle())?)
     }
 
-    /// A file that is younger than the last record is none that the log is about: others have made it since, and it has the
-    /// inode number of one that is gone.
-    fn forget_younger(&mut self, earlier: &Earlier<'_>) -> Result<(), Stuck> {
-        let Some(ended) = earlier.ended else {
-            return Ok(());
-        };
-        let operations = || earlier.operations.iter();
-        // A client's own object may well have been made since.
-        let made: HashSet<_> = operations().filter_map(|one| one.change.makes()).collect();
-        let touched: HashSet<_> = operations().flat_map(|one| one.change.touches()).collect();
-        for object in touched.difference(&made).copied() {
-            let Some(inode) = self.ids.inode(object) else {
-                continue;
-            };
-            let found = match self.open_inode(inode) {
-                Ok(open) => {
-                    let mask = StatxFlags::BTIME;
-                    rustix::fs::statx(&*open, "", AtFlags::EMPTY_PATH, mask)?
-                }
-                Err(errno) if is_failure(errno) => return Err(errno.into()),
-                Err(_) => continue,
-            };
-            let born = (found.stx_btime.tv_sec, found.stx_btime.tv_nsec);
-            if found.stx_mask & StatxFlags::BTIME.bits() != 0 && born > ended {
-                let places = self.places.take(inode);
-                self.forget_inode(inode);
-                places
-                    .into_iter()
-                    .for_each(|place| self.places.add(inode, place));
-            }
-        }
-        Ok(())
-    }
-
-    /// An operation that was made before. A loss of power may have taken data that it wrote. All else is durable in one order
-    /// with names, but for times that were not settled. What others have overtaken stays as it is.
-    fn redo_made(
-        &mut self,
-        number: u64,
-        operation: &Operation,
-        is_settled: bool,
-    ) -> Result<(), Errno> {
-        if !is_settled {
-            self.stamp_parents(operation);
-        }
-        let Some((object, at)) = data_time(operation) else {
-            return Ok(());
-        };
-        let inode = self.inode(object)?;
-        if self.overtaken.has(inode, number) {
-            return Ok(());
-        }
-        let change = &operation.change;
-        if matches!(change, Change::Write { .. } | Change::Resize { .. }) {
-            return self.patiently(Some(operation), Begun::No, |directory, _| {
-                directory.change_inode(operation)
-            });
-        }
-        if !is_settled || self.stamps.contains_key(&inode) {
-            self.stamp(inode, at);
-        }
-        Ok(())
-    }
-
-    /// Finds the files that others have changed since a server last did, by their times of modification: what a server
-    /// has written has the time that its client says. Returns how many operations have given files their times.
-    fn find_overtaken(&mut self, earlier: &Earlier<'_>, done: usize) -> Result<usize, Stuck> {
-        let (settled, seen) = self.progress.last_settled()?;
-        let settled = usize::try_from(settled.saturating_sub(earlier.base)).unwrap_or(0);
-        for inode in self.overtaken.unseen() {
-            self.note_written(inode);
-        }
-        // The time of each file by the log, and whether it was settled.
-        let mut times = HashMap::new();
-        for (index, operation) in earlier.operations.iter().enumerate() {
-            if let Some((object, at)) = data_time(operation) {
-                let time = times.entry(object).or_insert((at, true));
-                *time = (at, index < settled);
-            }
-        }
-        for (object, (at, is_settled)) in times {
-            let open = self.inode(object).and_then(|inode| self.open_inode(inode));
-            let Ok(open) = open else {
-                continue;
-            };
-            let found = stat(open.as_fd(), "")?;
-            let modified = (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec);
-            if is_settled && modified != (at.seconds, at.nanoseconds) {
-                let made = earlier.base + done as u64;
-                self.overtaken.add(found.stx_ino, made, true)?;
-            } else if !is_settled && found.stx_ctime.tv_sec > seen + SIGN_OF_LIFE_SECONDS {
-                // The server was gone by then.
-                self.note_written(found.stx_ino);
-            }
-        }
-        // From here on times are not as the log says, until all are settled again.
-        self.progress.unsettle(earlier.base)?;
-        Ok(settled)
-    }
-
     /// Whether what an operation is about is in the directory.
     fn is_reachable(&mut self, operation: &Operation) -> Result<bool, Stuck> {
         for object in operation.change.touches() {
@@ -290,7 +185,7 @@ impl Directory {
     }
 
     /// Does something until it does not fail in a way that passes.
-    fn patiently(
+    pub(super) fn patiently(
         &mut self,
         operation: Option<&Operation>,
         mut begun: Begun,
@@ -437,21 +332,6 @@ impl Gone {
                 ));
             }
         }
-    }
-}
-
-/// The file whose time of modification an operation gives, and the time.
-fn data_time(operation: &Operation) -> Option<(ObjectId, Timestamp)> {
-    match &operation.change {
-        Change::Write { data, .. } if data.is_empty() => None,
-        Change::Write { object, .. } | Change::Resize { object, .. } => {
-            Some((*object, operation.at))
-        }
-        Change::Create { object, new, .. } if new.kind == NewKind::Regular => {
-            Some((*object, operation.at))
-        }
-        Change::SetAttributes { object, set } => Some((*object, set.modified?)),
-        _ => None,
     }
 }
 

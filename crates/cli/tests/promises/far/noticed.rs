@@ -49,7 +49,7 @@ for i in 1 3 5 7 9; do echo changed > tracked$i; done
 rm tracked2 && mkdir tracked2 && echo in > tracked2/in && git add -A tracked* && git commit -qm two";
 
 #[test]
-fn s59_what_the_servers_programs_do_is_seen_by_every_mount() {
+fn s60_what_the_servers_programs_do_is_seen_by_every_mount() {
     as_each_user(|setting| {
         let Some(far) = Far::new(setting) else {
             return;
@@ -81,7 +81,7 @@ fn s59_what_the_servers_programs_do_is_seen_by_every_mount() {
 }
 
 #[test]
-fn s59_a_file_that_is_open_and_mapped_shows_what_the_servers_programs_write() {
+fn s60_a_file_that_is_open_and_mapped_shows_what_the_servers_programs_write() {
     as_each_user(|setting| {
         let Some(far) = Far::new(setting) else {
             return;
@@ -127,7 +127,7 @@ for round in 1 2 3 4 5 6; do
 done";
 
 #[test]
-fn s59_builds_on_both_sides_at_once_come_to_one_tree() {
+fn s60_builds_on_both_sides_at_once_come_to_one_tree() {
     as_each_user(|setting| {
         let Some(far) = Far::new(setting) else {
             return;
@@ -157,7 +157,7 @@ fn s59_builds_on_both_sides_at_once_come_to_one_tree() {
 }
 
 #[test]
-fn s60_what_a_mount_and_the_servers_programs_change_at_once_is_kept() {
+fn s62_what_a_mount_and_the_servers_programs_change_at_once_is_kept() {
     as_own_user(|setting| {
         let Some(far) = Far::new(setting) else {
             return;

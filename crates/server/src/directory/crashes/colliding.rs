@@ -285,27 +285,10 @@ fn crash_after(scene: &Scene, calls: u64) -> Option<bool> {
     allow(None);
     assert!(ended || settled.is_ok(), "{settled:?}");
     drop(directory);
-    // The log ends here.
-    fs::write(export.join(".surmise/now"), "").expect("write");
-    let now = fs::metadata(export.join(".surmise/now")).expect("look");
-    let ended_at = (now.mtime(), now.mtime_nsec() as u32);
-    if !others_have_changed {
-        if !scene.while_down {
-            return Some(false);
-        }
-        sh(export, scene.others);
+    if !others_have_changed && !scene.while_down {
+        return Some(false);
     }
-    for _ in 0..2 {
-        let mut directory = open(export);
-        let earlier = Earlier {
-            operations: operations.iter().collect(),
-            has_clients: true,
-            ..Earlier::default()
-        };
-        directory
-            .redo(&earlier)
-            .unwrap_or_else(|stuck| panic!("{calls} calls: {stuck}"));
-    }
+    go_on(scene, export, &operations, others_have_changed);
     let said = format!("{} and {calls} calls", scene.others);
     assert!(
         holds(export, OTHERS),
@@ -316,6 +299,27 @@ fn crash_after(scene: &Scene, calls: u64) -> Option<bool> {
         "{said}: what the client has written is lost"
     );
     Some(!ended)
+}
+
+/// The next server, and one more; before these, others may have their turn.
+fn go_on(scene: &Scene, export: &Path, operations: &[Operation], others_have_changed: bool) {
+    // The log ends here.
+    fs::write(export.join(".surmise/now"), "").expect("write");
+    let now = fs::metadata(export.join(".surmise/now")).expect("look");
+    let ended = Some((now.mtime(), now.mtime_nsec() as u32));
+    if !others_have_changed {
+        sh(export, scene.others);
+    }
+    for _ in 0..2 {
+        let earlier = Earlier {
+            operations: operations.iter().collect(),
+            has_clients: true,
+            ended,
+            ..Earlier::default()
+        };
+        let redone = open(export).redo(&earlier);
+        redone.unwrap_or_else(|stuck| panic!("{}: {stuck}", scene.others));
+    }
 }
 
 #[test]
