@@ -196,10 +196,10 @@ impl Leases {
     pub fn revoke(&mut self, object: ObjectId, moves: &mut Vec<Move>) {
         self.revoked.insert(object);
         let holders = self.held.get(&object).map_or(&[][..], Holders::all);
-        for (holder, mode) in holders.to_vec() {
-            if mode >= Mode::Read {
-                self.recall(holder, object, Mode::Know, moves);
-            }
+        let mut holders = holders.to_vec();
+        holders.retain(|(_, mode)| *mode >= Mode::Read);
+        for (holder, _) in holders {
+            self.recall(holder, object, Mode::Know, moves);
         }
         self.tell_revoked(object, moves);
     }
