@@ -97,11 +97,8 @@ impl Server {
         if let Some((object, errno)) = open.failed {
             // The name that led the client there may be of a directory that others have changed. Then the client is to lose that
             // first, so that it looks again.
-            let wants = open.wants.iter();
-            if !wants
-                .into_iter()
-                .any(|want| self.foreign.is_changed(want.object))
-            {
+            let mut wants = open.wants.iter();
+            if !wants.any(|want| self.foreign.is_changed(want.object)) {
                 self.asks.open.remove(&key);
                 self.send(key.0, failed(key.1, object, errno), effects);
             }

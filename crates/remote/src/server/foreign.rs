@@ -5,11 +5,13 @@
 //! by then. So once no client relies on the object, no record that waits is about it, and the directory has all that is to be
 //! known: the tree forgets the object, and it is loaded when it is next asked for.
 
-use super::{Effect, Errno, Server, ToClient, failed};
+use std::collections::BTreeSet;
+
+use super::{Effect, Server, failed};
+use crate::errno::Errno;
+use crate::frame::ToClient;
 use crate::lease::ClientId;
 use crate::object::{ObjectId, Versions};
-
-use std::collections::BTreeSet;
 
 /// What others have changed.
 #[derive(Debug, Default)]

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use surmise_remote::object::{NAME_BYTES_MAX, Name, ObjectId};
 use surmise_remote::operation::{Change, Operation};
 
+use super::attributes::chown;
 use super::fault::may_end;
 use super::make::Begun;
 use super::names::Spot;
@@ -206,6 +207,11 @@ impl Directory {
             return Err(Errno::IO);
         };
         copy(&from, &file)?;
+        match chown(file.as_fd(), Some(found.stx_uid), Some(found.stx_gid)) {
+            // It is the user's own then.
+            Ok(()) | Err(Errno::PERM) => {}
+            Err(errno) => return Err(errno),
+        }
         chmod(file.as_fd(), found.stx_mode & 0o777)?;
         let time = |time: &rustix::fs::StatxTimestamp| Timespec {
             tv_sec: time.tv_sec,

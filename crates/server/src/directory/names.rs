@@ -54,7 +54,7 @@ impl Directory {
             Change::Create { place, object, new } => {
                 self.create(place, *object, new, operation.at, begun)
             }
-            Change::Link { object, place } => self.link(*object, place, begun),
+            Change::Link { object, place } => self.link(*object, place),
             Change::Remove {
                 place,
                 object,
@@ -127,6 +127,10 @@ impl Directory {
             let found = spot.look()?.ok_or(Errno::EXIST)?;
             // The tree had nothing there, so this is what was begun, or others have made it.
             is_merged = is_directory(&found) && new.kind == NewKind::Directory;
+            if is_merged {
+                // Two directories of one name become one, which has what is in either.
+                self.note_changed_object(id);
+            }
             made = match is_merged || (begun == Begun::Maybe && is_fresh(&spot, &found, new)?) {
                 true => Ok(None),
                 false => {
@@ -144,10 +148,7 @@ impl Directory {
             }
         };
         let found = stat(open.as_fd(), "")?;
-        if is_merged {
-            // Two directories of one name become one, which has what is in either.
-            self.note_changed_object(id);
-        } else {
+        if !is_merged {
             give_attributes(spot.directory.as_fd(), &open, &found, new)?;
             let times = Timestamps {
                 last_access: timespec(at),
@@ -162,9 +163,7 @@ impl Directory {
         }
         let inode = found.stx_ino;
         // What had this number before is no more.
-        if self.ids.id(inode) != Some(id) {
-            self.note_changed(inode);
-        }
+        self.note_replaced(inode, id);
         self.note_new(inode)?;
         self.forget_inode(inode);
         self.ids.pair(id, inode);
@@ -180,18 +179,13 @@ impl Directory {
         Ok(())
     }
 
-    fn link(
-        &mut self,
-        object: ObjectId,
-        place: &operation::Place,
-        begun: Begun,
-    ) -> Result<(), Errno> {
+    fn link(&mut self, object: ObjectId, place: &operation::Place) -> Result<(), Errno> {
         let inode = self.inode(object)?;
         let spot = self.spot(place)?;
         let there = spot.look()?;
-        let is_made =
-            begun == Begun::Maybe && there.as_ref().is_some_and(|found| found.stx_ino == inode);
-        if let Some(there) = there.filter(|found| found.stx_ino != inode) {
+        // Before a kill, or by others.
+        let is_made = there.as_ref().is_some_and(|found| found.stx_ino == inode);
+        if let Some(there) = there.filter(|_| !is_made) {
             self.set_aside(&spot, &there)?;
         }
         if !is_made {

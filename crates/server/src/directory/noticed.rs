@@ -167,6 +167,13 @@ impl Directory {
         self.noticed.changed.extend(self.ids.id(inode));
     }
 
+    /// A new object has the number of an inode that was known as another one.
+    pub(super) fn note_replaced(&mut self, inode: u64, object: ObjectId) {
+        if self.noticed.handles.contains_key(&inode) && self.ids.id(inode) != Some(object) {
+            self.note_changed(inode);
+        }
+    }
+
     pub(super) fn note_changed_object(&mut self, object: ObjectId) {
         self.noticed.changed.insert(object);
     }

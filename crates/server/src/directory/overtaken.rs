@@ -148,8 +148,8 @@ impl Directory {
     /// Others have changed the data of a file, or a client looks at the file for the first time since.
     pub(super) fn overtake(&mut self, inode: u64, is_seen: bool) -> Result<(), Errno> {
         let is_written = self.overtaken.written.contains(&inode);
-        if is_written {
-            let open = self.open_to_read(inode)?;
+        // One that has no name by now is gone, or made durable when it is looked at.
+        if is_written && let Ok(open) = self.open_to_read(inode) {
             rustix::fs::fsync(&*open)?;
         }
         let noted = self.overtaken.add(inode, self.made, is_seen);
