@@ -180,6 +180,9 @@ pub enum Lost {
     Expired,
     /// The server refused a group for this error.
     Refused(Errno),
+    /// Others have changed the same in the directory, and the server has kept the changes elsewhere. It does not tell which
+    /// they were.
+    Overtaken,
 }
 
 /// How many bytes of changes may be undecided. A call that would change more waits.

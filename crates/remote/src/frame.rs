@@ -283,6 +283,9 @@ pub enum ToClient {
     RecallLocks(ObjectId),
     /// The answer to [`ToServer::Ping`].
     Pong(u64),
+    /// A change of this client could not be made in the directory, since others there have changed the same. The server has
+    /// kept the data of both.
+    Unmade,
 }
 
 /// What a client has to know of the server.

@@ -102,6 +102,7 @@ pub fn to_server(bytes: &[u8]) -> bool {
                         client,
                         request,
                         object,
+                        offset,
                         length,
                         ..
                     } => {
@@ -110,6 +111,8 @@ pub fn to_server(bytes: &[u8]) -> bool {
                             client,
                             request,
                             object,
+                            offset,
+                            length,
                             data: Ok(vec![0; length.min(16) as usize]),
                         });
                     }
@@ -416,6 +419,7 @@ pub fn to_client_seeds() -> Vec<Vec<u8>> {
             space: Space::default(),
         },
         ToClient::Pong(1),
+        ToClient::Unmade,
     ];
     let locking = [&messages[..], &locks::to_client(file)].concat();
     starts_of(&locking)

@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -73,6 +73,8 @@ pub enum Move {
         /// What is left to the client.
         to: Mode,
     },
+    /// No client relies on what it knows of an object that was revoked, and none will before [`Leases::renewed`].
+    Revoked(ObjectId),
 }
 
 /// Every lease, and every ask that waits.
@@ -83,6 +85,8 @@ pub struct Leases {
     /// What was recalled and has not come back yet: the number of the recall, and what is left to the holder.
     recalled: BTreeMap<(ClientId, ObjectId), (u64, Mode)>,
     recalls: u64,
+    /// Objects on which no lease is given until they are renewed.
+    revoked: BTreeSet<ObjectId>,
 }
 
 /// Most objects have one holder.
@@ -152,6 +156,7 @@ impl Leases {
                     .any(|(want, wanted)| *want == object && !wanted.goes_with(mode))
         };
         if self.waiting.iter().any(is_wanted)
+            || self.revoked.contains(&object)
             || self.recalled.contains_key(&(client, object))
             || self.conflicts(client, object, mode).next().is_some()
         {
@@ -182,7 +187,34 @@ impl Leases {
         if owed.is_some_and(|(number, left)| *number == recall && to <= *left) {
             self.recalled.remove(&key);
             self.keep(client, object, Some(to));
+            self.tell_revoked(object, moves);
             self.settle(moves);
+        }
+    }
+
+    /// Takes every lease on an object back, and says [`Move::Revoked`] once that is done.
+    pub fn revoke(&mut self, object: ObjectId, moves: &mut Vec<Move>) {
+        self.revoked.insert(object);
+        let holders = self.held.get(&object).map_or(&[][..], Holders::all);
+        let mut holders = holders.to_vec();
+        holders.retain(|(_, mode)| *mode >= Mode::Read);
+        for (holder, _) in holders {
+            self.recall(holder, object, Mode::Know, moves);
+        }
+        self.tell_revoked(object, moves);
+    }
+
+    /// Leases on an object are given again.
+    pub fn renewed(&mut self, object: ObjectId, moves: &mut Vec<Move>) {
+        self.revoked.remove(&object);
+        self.settle(moves);
+    }
+
+    fn tell_revoked(&self, object: ObjectId, moves: &mut Vec<Move>) {
+        let holders = self.held.get(&object).map_or(&[][..], Holders::all);
+        let is_free = holders.iter().all(|(_, mode)| *mode < Mode::Read);
+        if is_free && self.revoked.contains(&object) {
+            moves.push(Move::Revoked(object));
         }
     }
 
@@ -190,6 +222,7 @@ impl Leases {
     pub fn forget(&mut self, client: ClientId, object: ObjectId, moves: &mut Vec<Move>) {
         self.recalled.remove(&(client, object));
         self.keep(client, object, None);
+        self.tell_revoked(object, moves);
         self.settle(moves);
     }
 
@@ -228,6 +261,9 @@ impl Leases {
         });
         self.waiting.retain(|ask| ask.client != client);
         self.recalled.retain(|(holder, _), _| *holder != client);
+        for object in &self.revoked {
+            self.tell_revoked(*object, moves);
+        }
         self.settle(moves);
     }
 
@@ -245,7 +281,8 @@ impl Leases {
                 let conflicts: Vec<_> = self.conflicts(ask.client, object, mode).collect();
                 // A client is not given what it still owes. It could not tell which of the two came first.
                 let is_owed = self.recalled.contains_key(&(ask.client, object));
-                is_free &= !has_earlier && !is_owed && conflicts.is_empty();
+                let is_revoked = self.revoked.contains(&object);
+                is_free &= !has_earlier && !is_owed && !is_revoked && conflicts.is_empty();
                 for holder in conflicts {
                     self.recall(holder, object, Mode::beside(mode), moves);
                 }

@@ -11,6 +11,7 @@ mod besides;
 mod clients;
 mod comings;
 mod events;
+mod foreign;
 mod groups;
 mod locks;
 mod room;
@@ -27,6 +28,7 @@ use crate::tree::Tree;
 use asks::Asks;
 use clients::Clients;
 pub use events::{Config, Effect, Event, Link, Loaded, Moment, Record};
+use foreign::Foreign;
 use locks::Locks;
 use room::Room;
 
@@ -50,6 +52,7 @@ pub struct Server {
     /// What waits until records are made.
     later: VecDeque<(u64, Later)>,
     room: Room,
+    foreign: Foreign,
     now: Moment,
 }
 
@@ -69,6 +72,8 @@ enum Later {
         length: u32,
         urgency: Urgency,
     },
+    /// Nobody relies on what is known of the object.
+    Renew(ObjectId),
 }
 
 impl Server {
@@ -89,6 +94,7 @@ impl Server {
             applied: 0,
             later: VecDeque::new(),
             room: Room::unknown(),
+            foreign: Foreign::default(),
             now,
         }
     }
@@ -107,14 +113,10 @@ impl Server {
                 client,
                 request,
                 object,
+                offset,
+                length,
                 data,
-            } => {
-                let message = match data {
-                    Ok(data) => ToClient::Data { request, data },
-                    Err(errno) => failed(request, object, errno),
-                };
-                self.send(client, message, effects);
-            }
+            } => self.has_read((client, request), object, (offset, length), data, effects),
             Event::Space {
                 client,
                 request,
@@ -131,6 +133,13 @@ impl Server {
                 self.applied = self.applied.max(upto);
                 self.room.made(upto);
                 self.go_on(effects);
+            }
+            Event::Changed(object) => self.changed(object, effects),
+            Event::AnyChanged => self.any_changed(effects),
+            Event::Unmade(key) => {
+                if let Some(client) = self.clients.find(key) {
+                    self.send(client, ToClient::Unmade, effects);
+                }
             }
             Event::Broken => {
                 self.is_broken = true;
@@ -285,6 +294,7 @@ impl Server {
 
     fn go_on(&mut self, effects: &mut Vec<Effect>) {
         let mut moves = Vec::new();
+        let mut renewed = Vec::new();
         let mut waiting = VecDeque::new();
         for (upto, later) in std::mem::take(&mut self.later) {
             if upto > self.applied {
@@ -305,6 +315,7 @@ impl Server {
                     self.expire_locks(client, effects);
                     self.drop_all_unknown(effects);
                 }
+                Later::Renew(object) => renewed.push(object),
                 Later::Farewell(_, link) => {
                     effects.push(Effect::Send(link, ToClient::Farewell(Reason::Left)));
                     effects.push(Effect::Close(link));
@@ -334,6 +345,9 @@ impl Server {
         }
         self.later = waiting;
         self.carry_out(moves, effects);
+        for object in renewed {
+            self.renew(object, effects);
+        }
     }
 
     fn drop_all_unknown(&mut self, effects: &mut Vec<Effect>) {
@@ -373,6 +387,7 @@ impl Server {
                     let message = ToClient::Recall { recall, object, to };
                     self.send(client, message, effects);
                 }
+                Move::Revoked(object) => self.later(self.recorded, Later::Renew(object), effects),
             }
         }
     }
@@ -393,13 +408,14 @@ impl Server {
 }
 
 impl Later {
-    fn client(&self) -> ClientId {
+    fn client(&self) -> Option<ClientId> {
         match self {
             Self::Lower(client, ..)
             | Self::Forget(client, _)
             | Self::Expire(client)
             | Self::Farewell(client, _)
-            | Self::Fetch { client, .. } => *client,
+            | Self::Fetch { client, .. } => Some(*client),
+            Self::Renew(_) => None,
         }
     }
 }

@@ -196,6 +196,7 @@ impl World {
                 client,
                 request,
                 object,
+                offset,
                 length,
                 ..
             } => {
@@ -204,6 +205,8 @@ impl World {
                     client,
                     request,
                     object,
+                    offset,
+                    length,
                     data,
                 }];
             }

@@ -6,12 +6,15 @@
 //! export leads a client elsewhere.
 
 mod attributes;
+mod collisions;
 #[cfg(test)]
 mod crashes;
 mod fault;
 mod load;
 mod make;
 mod names;
+mod noticed;
+pub(crate) mod overtaken;
 mod places;
 pub(crate) mod progress;
 mod redo;
@@ -29,7 +32,11 @@ use rustix::io::Errno;
 use surmise_lower::Timestamp;
 use surmise_remote::object::{Name, ObjectId};
 
+use collisions::Collisions;
 pub(crate) use make::Batch;
+pub(crate) use noticed::Changes;
+use noticed::Noticed;
+use overtaken::Overtaken;
 use places::{Ids, Place, Places};
 use progress::Progress;
 pub(crate) use redo::Earlier;
@@ -58,6 +65,10 @@ pub(crate) struct Roots {
     pub(crate) nameless: OwnedFd,
     /// Where it is noted which bits are set for a moment.
     pub(crate) lifted: OwnedFd,
+    /// Where it is kept what clients have changed and others have made impossible.
+    pub(crate) lost: OwnedFd,
+    /// Where it is noted which files others have changed.
+    pub(crate) overtaken: Overtaken,
 }
 
 /// The export.
@@ -68,6 +79,8 @@ pub(crate) struct Directory {
     device: u64,
     nameless: Arc<OwnedFd>,
     lifted: OwnedFd,
+    lost: Arc<OwnedFd>,
+    lost_inode: u64,
     progress: Progress,
     /// Operations that were made, and up to where that is noted.
     made: u64,
@@ -86,6 +99,9 @@ pub(crate) struct Directory {
     may_walk: bool,
     /// The user whose rights count, unless it is root.
     user: Option<u32>,
+    noticed: Noticed,
+    collisions: Collisions,
+    overtaken: Overtaken,
 }
 
 impl Directory {
@@ -99,6 +115,8 @@ impl Directory {
             device: device_of(&found),
             nameless: Arc::new(roots.nameless),
             lifted: roots.lifted,
+            lost_inode: stat(roots.lost.as_fd(), "")?.stx_ino,
+            lost: Arc::new(roots.lost),
             progress,
             made: 0,
             ids: Ids::default(),
@@ -110,6 +128,9 @@ impl Directory {
             version,
             may_walk: false,
             user: (!user.is_root()).then(|| user.as_raw()),
+            noticed: Noticed::new(version >> 32),
+            collisions: Collisions::default(),
+            overtaken: roots.overtaken,
         };
         directory.find_nameless()?;
         Ok(directory)
@@ -162,7 +183,7 @@ impl Directory {
     /// Removes all that has no name.
     pub(crate) fn empty_nameless(&mut self) -> Result<(), Errno> {
         for (name, inode) in names_in(self.nameless.as_fd())? {
-            rustix::fs::unlinkat(&*self.nameless, &name[..], AtFlags::empty())?;
+            self.remove_nameless(&name)?;
             self.forget_inode(inode);
         }
         Ok(())
@@ -176,16 +197,20 @@ impl Directory {
         let Some(inode) = self.ids.inode(id) else {
             return Ok(());
         };
-        let Some(place) = self
-            .places
-            .get(inode)
-            .filter(|place| place.parent == NAMELESS)
-        else {
-            return Ok(());
-        };
-        rustix::fs::unlinkat(&*self.nameless, place.name.as_bytes(), AtFlags::empty())?;
-        self.forget_inode(inode);
+        let place = self.places.get(inode).cloned();
+        if let Some(place) = place.filter(|place| place.parent == NAMELESS) {
+            self.remove_nameless(place.name.as_bytes())?;
+            self.forget_inode(inode);
+        }
         Ok(())
+    }
+
+    fn remove_nameless(&self, name: &[u8]) -> Result<(), Errno> {
+        match rustix::fs::unlinkat(&*self.nameless, name, AtFlags::empty()) {
+            // Others have done so, or prevent it.
+            Err(errno) if !collisions::is_failure(errno) => Ok(()),
+            outcome => outcome,
+        }
     }
 
     /// Looks what an earlier server has kept.
@@ -208,13 +233,12 @@ impl Directory {
 
     /// The number of this inode may be given to a new one.
     fn forget_inode(&mut self, inode: u64) {
-        if let Some(id) = self.ids.id(inode) {
-            self.ids.forget(id);
-        }
+        self.ids.forget_inode(inode);
         self.places.forget(inode);
         self.directories.pop(&inode);
         self.files.pop(&inode);
         self.stamps.remove(&inode);
+        self.noticed.forget(inode);
     }
 
     fn inode(&self, id: ObjectId) -> Result<u64, Errno> {
@@ -232,6 +256,9 @@ impl Directory {
         }
         if inode == NAMELESS {
             return Ok(self.nameless.clone());
+        }
+        if inode == self.lost_inode {
+            return Ok(self.lost.clone());
         }
         if depth > DEPTH_MAX {
             return Err(Errno::STALE);

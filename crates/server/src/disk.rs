@@ -9,12 +9,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError};
 use std::time::Duration;
 
 use surmise_remote::errno::Errno;
-use surmise_remote::frame::Urgency;
+use surmise_remote::frame::{ClientKey, Urgency};
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
 use surmise_remote::server::{Event, Record};
 
-use crate::directory::{Batch, Directory, Stuck};
+use crate::directory::{Batch, Changes, Directory, Stuck};
 use crate::input::Input;
 use crate::notice::notice;
 use crate::patience::{Ending, Pauses};
@@ -37,10 +37,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) enum Order {
+    /// Look what others have changed, and say so when that is done.
+    Look(Sender<()>),
     /// Make records; the last one has this number.
     Make(Vec<Record>, u64),
     /// Make all that was made durable, and say so.
     Sync(Sender<Synced>),
+    /// A new log has begun.
+    LogBegun,
     /// Remove all that has no name.
     EmptyNameless,
     Drop(ObjectId),
@@ -70,10 +74,11 @@ pub(crate) struct Synced {
 
 /// Work in its order.
 enum Work {
-    Make(Batch),
+    Make(ClientKey, Batch),
     /// All records up to this number are made.
     Made(u64),
     Sync(Sender<Synced>),
+    LogBegun,
     EmptyNameless,
     Drop(ObjectId),
 }
@@ -117,6 +122,8 @@ impl Disk {
     pub(crate) fn run(mut self) {
         self.tell_room();
         while self.take_orders() {
+            // Before anything is made or looked at that others have changed.
+            self.tell_changes();
             let answers = self.answer_some();
             if !answers.is_empty() && self.inputs.send(Input::Answers(answers)).is_err() {
                 return;
@@ -157,7 +164,7 @@ impl Disk {
             return pauses.again();
         }
         let what = match work {
-            Work::Make(batch) => self.directory.shown(batch.next()),
+            Work::Make(_, batch) => self.directory.shown(batch.next()),
             _ => "the directory".into(),
         };
         let why = match stuck {
@@ -200,6 +207,8 @@ impl Disk {
             Err(TryRecvError::Disconnected) => None,
             Err(TryRecvError::Empty) => {
                 self.directory.close_files();
+                // What the server itself has done need wake nobody.
+                self.tell_changes();
                 self.wait_for_order()
             }
         }
@@ -215,6 +224,13 @@ impl Disk {
             }
         }
         self.orders.recv().ok()
+    }
+
+    fn tell_changes(&mut self) {
+        let events = events_of(self.directory.take_changes());
+        if !events.is_empty() {
+            let _ = self.inputs.send(Input::Answers(events));
+        }
     }
 
     fn tell_room(&mut self) {
@@ -241,13 +257,16 @@ impl Disk {
         match order {
             Order::Make(records, upto) => {
                 let batches = records.into_iter().filter_map(|record| match record {
-                    Record::Made { operations, .. } => Some(Work::Make(Batch::new(operations))),
+                    Record::Made {
+                        client, operations, ..
+                    } => Some(Work::Make(client, Batch::new(operations))),
                     _ => None,
                 });
                 self.work.extend(batches);
                 self.work.push_back(Work::Made(upto));
             }
             Order::Sync(reply) => self.work.push_back(Work::Sync(reply)),
+            Order::LogBegun => self.work.push_back(Work::LogBegun),
             Order::EmptyNameless => self.work.push_back(Work::EmptyNameless),
             Order::Drop(object) => self.work.push_back(Work::Drop(object)),
             Order::Load(_, urgency) | Order::Read { urgency, .. } => match urgency {
@@ -256,14 +275,28 @@ impl Disk {
             },
             Order::Space { .. } => self.questions.push_back(order),
             Order::Hurry(object) => self.hurry(object),
+            Order::Look(done) => {
+                self.tell_changes();
+                let _ = done.send(());
+            }
         }
     }
 
     fn perform(&mut self, work: &mut Work) -> Result<(), Stuck> {
         match work {
-            Work::Make(batch) => self.directory.make_all(batch),
+            Work::Make(client, batch) => {
+                let outcome = self.directory.make_all(batch);
+                if self.directory.take_unmade() {
+                    // The state machine is to know of the changes before the client gives its leases back.
+                    self.tell_changes();
+                    let _ = self.inputs.send(Input::Event(Event::Unmade(*client)));
+                }
+                outcome
+            }
             Work::Made(upto) => {
                 self.directory.settle()?;
+                // Also where two have become one.
+                self.tell_changes();
                 let events = self.room().into_iter().chain([Event::Applied(*upto)]);
                 let _ = self.inputs.send(Input::Answers(events.collect()));
                 Ok(())
@@ -279,6 +312,7 @@ impl Disk {
                 });
                 Ok(())
             }
+            Work::LogBegun => Ok(self.directory.log_begins()?),
             Work::EmptyNameless => Ok(self.directory.empty_nameless()?),
             Work::Drop(object) => Ok(self.directory.drop_object(*object)?),
         }
@@ -301,6 +335,8 @@ impl Disk {
             if let Event::Read { data: Ok(data), .. } = &answer {
                 bytes += data.len();
             }
+            // To look may show that something else is not what it was.
+            answers.extend(events_of(self.directory.take_changes()));
             answers.push(answer);
         }
         answers
@@ -341,6 +377,8 @@ impl Disk {
                 client,
                 request,
                 object,
+                offset,
+                length,
                 data: self.directory.read(object, offset, length).map_err(errno),
             },
             Order::Space { client, request } => Event::Space {
@@ -351,12 +389,22 @@ impl Disk {
             Order::Load(object, _) => {
                 Event::Loaded(object, self.directory.load(object).map_err(errno))
             }
-            Order::Make(..)
+            Order::Look(_)
+            | Order::Make(..)
             | Order::Sync(_)
+            | Order::LogBegun
             | Order::EmptyNameless
             | Order::Drop(_)
             | Order::Hurry(_) => Event::Tick,
         }
+    }
+}
+
+fn events_of(changes: Option<Changes>) -> Vec<Event> {
+    match changes {
+        None => Vec::new(),
+        Some(Changes::Any) => vec![Event::AnyChanged],
+        Some(Changes::Of(objects)) => objects.into_iter().map(Event::Changed).collect(),
     }
 }
 

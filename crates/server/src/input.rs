@@ -1,6 +1,7 @@
 //! What the thread that has the state machine is told.
 
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::Sender;
 
 use surmise_remote::frame::ToServer;
 use surmise_remote::server::{Event, Link};
@@ -22,6 +23,8 @@ pub(crate) enum Input {
     Event(Event),
     /// What the disk was asked for.
     Answers(Vec<Event>),
+    /// The kernel has something to tell of the directory; it is to be said when that was looked at.
+    Look(Sender<()>),
     /// The log is so long.
     LogIs(u64),
     /// A new log was asked for. The one that there is now is so long.

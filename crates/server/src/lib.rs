@@ -25,6 +25,7 @@ mod serve;
 mod start;
 mod state;
 mod tls;
+mod watcher;
 
 pub use directory::Stuck;
 pub use error::ServeError;

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags};
 use serde::{Deserialize, Serialize};
 use surmise_journal::{Format, Journal, OpenError};
 use surmise_remote::object::ObjectId;
@@ -231,6 +231,16 @@ impl Contents {
             }
         }
         Some(contents)
+    }
+}
+
+/// When the log was last appended to, in seconds and nanoseconds; `None` if there is none.
+pub(crate) fn ended(state: impl AsFd) -> io::Result<Option<(i64, u32)>> {
+    let mask = StatxFlags::MTIME;
+    match rustix::fs::statx(state, NAME, AtFlags::SYMLINK_NOFOLLOW, mask) {
+        Ok(found) => Ok(Some((found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec))),
+        Err(rustix::io::Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno.into()),
     }
 }
 

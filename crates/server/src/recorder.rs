@@ -129,6 +129,7 @@ impl Recorder {
         match self.log.replaced(self.begins, &pairs, records) {
             Ok(log) => {
                 self.log = log;
+                let _ = self.disk.send(Order::LogBegun);
                 if !has_clients {
                     let _ = self.disk.send(Order::EmptyNameless);
                 }

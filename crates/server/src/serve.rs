@@ -26,6 +26,7 @@ use crate::recorder::{Entry, Recorder, bytes_of};
 use crate::start::{Started, start};
 use crate::state::State;
 use crate::tls::Listener;
+use crate::watcher;
 
 /// How a directory is served.
 #[derive(Debug, Clone, Copy)]
@@ -91,11 +92,13 @@ pub fn serve_also(
     allow_files();
     // Every thread is to leave them to one.
     signals::block(&STOPS).map_err(ServeError::at(path))?;
-    let started = start(&state, options)?;
+    let mut started = start(&state, options)?;
     let socket = state.path().join("socket");
     let listener = state.listen().map_err(ServeError::at(&socket))?;
     let (inputs, received) = channel();
     listen(listener, inputs.clone()).map_err(ServeError::at(state.path()))?;
+    let noticing = watcher::start(inputs.clone());
+    started.directory.listen(noticing);
     wait_for_signals(inputs.clone()).map_err(ServeError::at(state.path()))?;
     let clients = match tls {
         Some(tls) => Some(tls.start(&inputs).map_err(ServeError::at(state.path()))?),
@@ -313,6 +316,7 @@ impl Shell {
             }
             Input::Event(event) => self.tell(event),
             Input::Answers(events) => events.into_iter().for_each(|event| self.tell(event)),
+            Input::Look(done) => self.order(Order::Look(done)),
             Input::LogIs(bytes) => {
                 if bytes >= self.log_bytes_max && !self.is_condensing {
                     self.is_condensing = true;

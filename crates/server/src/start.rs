@@ -29,8 +29,9 @@ pub(crate) fn start(state: &State, options: Options) -> Result<Started, ServeErr
     let failed = |error| ServeError::log(state.path().join("log"), error);
     let (progress, _) = state.progress().map_err(io)?;
     log::remove_unfinished(state.directory()).map_err(io)?;
-    let contents = Log::open(state.directory()).map_err(failed)?;
-    let contents = contents.map(|(_, contents)| contents);
+    let ended = log::ended(state.directory()).map_err(io)?;
+    let opened = Log::open(state.directory()).map_err(failed)?;
+    let contents = opened.map(|(_, contents)| contents);
     let starts = contents.as_ref().map_or(0, |log| log.begins.starts) + 1;
     let made = progress.get().map_err(io)?;
     let roots = state.roots().map_err(io)?;
@@ -59,6 +60,7 @@ pub(crate) fn start(state: &State, options: Options) -> Result<Started, ServeErr
         pairs: contents.pairs,
         operations: operations_of(&contents.records),
         has_clients: known.knows_clients(),
+        ended,
     };
     directory.redo(&earlier).map_err(stuck)?;
     directory.sync().map_err(|errno| stuck(errno.into()))?;
@@ -75,11 +77,11 @@ pub(crate) fn start(state: &State, options: Options) -> Result<Started, ServeErr
         starts,
     };
     let log = Log::replace(state.directory(), begins, &pairs, &condensed).map_err(failed)?;
+    let mut begun = directory.log_begins();
     if !server.knows_clients() {
-        directory
-            .empty_nameless()
-            .map_err(|errno| stuck(errno.into()))?;
+        begun = begun.and_then(|()| directory.empty_nameless());
     }
+    begun.map_err(|errno| stuck(errno.into()))?;
     Ok(Started {
         server,
         directory,

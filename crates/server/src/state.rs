@@ -5,8 +5,10 @@
 //! | `lock` | held with flock(2) by the server; its process number, decimal |
 //! | `log` | what was promised and may not be made ([`crate::log`]) |
 //! | `progress`, `exchange` | their times tell how far the making has come ([`crate::directory::progress`]) |
+//! | `overtaken` | files that others have changed since ([`crate::directory::overtaken`]) |
 //! | `nameless/` | objects that have lost their last name, under their ids in hexadecimal |
 //! | `lifted/` | files of which bits are set for a moment: the inode number, decimal, and the bits, octal |
+//! | `lost/` | what clients have changed and others have made impossible: `NAME.lost-LOG-ID` ([`crate::directory`]) |
 //! | `socket` | where clients come |
 //! | `errors` | what a server in the background had to say |
 
@@ -23,6 +25,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use crate::directory::overtaken::Overtaken;
 use crate::directory::progress::Progress;
 use crate::directory::{Roots, STATE};
 use crate::error::ServeError;
@@ -148,6 +151,8 @@ impl State {
             export: self.export.try_clone()?,
             nameless: self.subdirectory("nameless")?,
             lifted: self.subdirectory("lifted")?,
+            lost: self.subdirectory("lost")?,
+            overtaken: Overtaken::read(self.file("overtaken", OFlags::RDWR)?)?,
         })
     }
 
@@ -163,7 +168,7 @@ impl State {
         let exchange = self.file("exchange", OFlags::RDWR)?;
         let progress = Progress::new(made, exchange);
         if was_there.is_err() {
-            progress.set(0)?;
+            progress.settled(0)?;
         }
         Ok((progress, was_there.is_ok()))
     }

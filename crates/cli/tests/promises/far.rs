@@ -2,6 +2,7 @@
 
 mod breaks;
 mod locks;
+mod noticed;
 mod programs;
 mod several;
 mod tls;

@@ -170,8 +170,14 @@ impl State {
         let why = match why {
             Lost::Expired => "this machine was not heard of for too long while others waited",
             Lost::Refused(errno) => &format!("the server refused them: {errno}"),
+            Lost::Overtaken => {
+                "programs of the server have changed the same, and it has kept both: see .surmise/errors there"
+            }
         };
-        self.lost.push(format!("{count} {of_what}{plural}: {why}"));
+        self.lost.push(match count {
+            0 => why.to_owned(),
+            _ => format!("{count} {of_what}{plural}: {why}"),
+        });
         self.lost.truncate(LOST_MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! What the server says: leases, data, and what cannot be had.
 
-use super::{Asked, Client, Effect, Fetching, Parked, Request, Response, Token};
+use super::{Asked, Client, Effect, Fetching, Lost, Parked, Request, Response, Token};
 use crate::errno::Errno;
 use crate::frame::{Lease, Reason, State, ToClient};
 use crate::lease::Mode;
@@ -65,6 +65,7 @@ impl Client {
             ToClient::RecallLocks(object) => self.give_locks(object, effects),
             // The client may already have forgotten objects that it learned of over an earlier connection.
             ToClient::Nameless(objects) => self.candidates.extend(objects),
+            ToClient::Unmade => self.lose(Vec::new(), Lost::Overtaken, effects),
             ToClient::Pong(number) => {
                 self.connection.answered(Moment(number));
                 self.go_on_all(effects);

@@ -345,7 +345,12 @@ impl Client {
     }
 
     /// Calls that wait for changes to be durable learn that some never will be.
-    fn lose(&mut self, operations: Vec<Operation>, why: Lost, effects: &mut Vec<Effect>) {
+    pub(super) fn lose(
+        &mut self,
+        operations: Vec<Operation>,
+        why: Lost,
+        effects: &mut Vec<Effect>,
+    ) {
         effects.push(Effect::Lost(operations, why));
         self.fail_syncs(effects);
     }

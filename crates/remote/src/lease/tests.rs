@@ -41,7 +41,7 @@ fn lower(leases: &mut Leases, client: ClientId, number: u64, to: Mode) -> Vec<Mo
 fn granted(moves: &[Move]) -> Vec<(ClientId, u64)> {
     let grant = |one: &Move| match one {
         Move::Grant(ask) => Some((ask.client, ask.request)),
-        Move::Recall { .. } => None,
+        Move::Recall { .. } | Move::Revoked(_) => None,
     };
     moves.iter().filter_map(grant).collect()
 }
@@ -51,7 +51,7 @@ fn recalled(moves: &[Move]) -> Vec<(ClientId, u64, Mode)> {
         Move::Recall {
             client, object, to, ..
         } => Some((*client, object.number(), *to)),
-        Move::Grant(_) => None,
+        Move::Grant(_) | Move::Revoked(_) => None,
     };
     moves.iter().filter_map(recall).collect()
 }
@@ -226,6 +226,7 @@ fn note(
                 owed.retain(|(one, number, _)| (*one, *number) != (client, object.number()));
                 owed.push((client, object.number(), to));
             }
+            Move::Revoked(object) => panic!("{object} was not revoked"),
         }
     }
 }
@@ -243,4 +244,40 @@ fn check(leases: &Leases, held: &BTreeMap<(u64, ClientId), Mode>, seed: u64) {
             }
         }
     }
+}
+
+#[test]
+fn what_is_revoked_is_given_to_nobody_until_it_is_renewed() {
+    let mut leases = Leases::default();
+    ask(&mut leases, A, 1, &[(7, Mode::Read)]);
+    ask(&mut leases, B, 1, &[(7, Mode::Read)]);
+    let mut moves = Vec::new();
+    leases.revoke(object(7), &mut moves);
+    assert_eq!(recalled(&moves), [(A, 7, Mode::Know), (B, 7, Mode::Know)]);
+    assert!(!moves.contains(&Move::Revoked(object(7))));
+    assert_eq!(granted(&ask(&mut leases, C, 1, &[(7, Mode::Read)])), []);
+    assert!(!leases.offer(C, object(7), Mode::Read));
+    assert_eq!(lower(&mut leases, A, 7, Mode::Know), []);
+    assert_eq!(
+        lower(&mut leases, B, 7, Mode::Know),
+        [Move::Revoked(object(7))]
+    );
+    assert_eq!(granted(&ask(&mut leases, A, 2, &[(7, Mode::Write)])), []);
+    let mut moves = Vec::new();
+    leases.renewed(object(7), &mut moves);
+    assert_eq!(granted(&moves), [(C, 1)]);
+    assert_eq!(granted(&lower(&mut leases, C, 7, Mode::Know)), [(A, 2)]);
+}
+
+#[test]
+fn a_client_that_is_given_up_holds_no_renewal_up() {
+    let mut leases = Leases::default();
+    ask(&mut leases, A, 1, &[(7, Mode::Write)]);
+    let mut moves = Vec::new();
+    leases.revoke(object(7), &mut moves);
+    assert_eq!(recalled(&moves), [(A, 7, Mode::Know)]);
+    assert_eq!(leases.owing().collect::<Vec<_>>(), [A]);
+    moves.clear();
+    leases.expire(A, &mut moves);
+    assert_eq!(moves, [Move::Revoked(object(7))]);
 }

@@ -36,6 +36,8 @@ struct Open {
     missing: BTreeSet<ObjectId>,
     /// Objects that would have been given besides and that cannot be loaded.
     unreadable: HashSet<ObjectId>,
+    /// What is wanted and cannot be loaded, and why.
+    failed: Option<(ObjectId, Errno)>,
     /// Whether it waits for its leases.
     is_queued: bool,
 }
@@ -117,6 +119,16 @@ impl Server {
         if open.is_queued {
             return;
         }
+        if let Some((object, errno)) = open.failed {
+            // The name that led the client there may be of a directory that others have changed. Then the client is to lose that
+            // first, so that it looks again.
+            let mut wants = open.wants.iter();
+            if !wants.any(|want| self.foreign.is_changed(want.object)) {
+                self.asks.open.remove(&key);
+                self.send(key.0, failed(key.1, object, errno), effects);
+            }
+            return;
+        }
         let wanted = open.wants.iter().map(|want| want.object);
         let besides = open.besides.find(&self.tree, &self.leases, key.0);
         let unknown = wanted
@@ -148,6 +160,28 @@ impl Server {
         }
     }
 
+    /// What was known of an object is not known any more. The questions that want it begin again, and those that would only
+    /// have had it besides do without.
+    pub(super) fn unprepare(&mut self, object: ObjectId, effects: &mut Vec<Effect>) {
+        let (mut queued, mut again) = (Vec::new(), Vec::new());
+        for (key, open) in &mut self.asks.open {
+            if open.wants.iter().any(|want| want.object == object) {
+                again.push(*key);
+                queued.extend(std::mem::take(&mut open.is_queued).then_some(*key));
+            } else {
+                open.unreadable.insert(object);
+            }
+        }
+        let mut moves = Vec::new();
+        for (client, request) in queued {
+            self.leases.withdraw(client, request, &mut moves);
+        }
+        self.carry_out(moves, effects);
+        for key in again {
+            self.prepare(key, effects);
+        }
+    }
+
     pub(super) fn load(&mut self, object: ObjectId, urgency: Urgency, effects: &mut Vec<Effect>) {
         match self.asks.loading.insert(object, urgency) {
             None => effects.push(Effect::Load(object, urgency)),
@@ -166,9 +200,10 @@ impl Server {
     ) {
         self.asks.loading.remove(&id);
         let errno = outcome.as_ref().err().copied();
-        if let Ok(Loaded { object, parent }) = outcome
+        if let Ok(Loaded { mut object, parent }) = outcome
             && self.tree.get(id).is_none()
         {
+            self.foreign.begin_version(&mut object.versions);
             if object.is_directory()
                 && let Some(parent) = parent
             {
@@ -176,8 +211,13 @@ impl Server {
             }
             if object.attributes.links == 0 {
                 self.nameless.insert(id);
+            } else {
+                self.nameless.remove(&id);
             }
             self.tree.learn(id, object);
+        }
+        if errno == Some(Errno::STALE) {
+            self.note_vanished(id, effects);
         }
         for client in self.clients.loaded(id, errno.is_none()) {
             self.take_messages(client, effects);
@@ -192,8 +232,8 @@ impl Server {
             open.missing.remove(&id);
             if let Some(errno) = errno {
                 if open.wants.iter().any(|want| want.object == id) {
-                    self.asks.open.remove(&key);
-                    self.send(key.0, failed(key.1, id, errno), effects);
+                    open.failed = Some((id, errno));
+                    self.prepare(key, effects);
                     continue;
                 }
                 open.unreadable.insert(id);
@@ -212,11 +252,8 @@ impl Server {
             return;
         };
         // What had no name left was dropped when the last client forgot it.
-        if let Some(gone) = open
-            .wants
-            .iter()
-            .find(|want| self.tree.get(want.object).is_none())
-        {
+        let is_gone = |want: &&Want| self.tree.get(want.object).is_none();
+        if let Some(gone) = open.wants.iter().find(is_gone) {
             let message = failed(request, gone.object, Errno::STALE);
             return self.send(client, message, effects);
         }
@@ -327,6 +364,7 @@ impl Open {
             besides,
             missing: BTreeSet::new(),
             unreadable: HashSet::new(),
+            failed: None,
             is_queued: false,
         }
     }

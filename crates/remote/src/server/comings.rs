@@ -159,6 +159,7 @@ impl Server {
         // Until then a crash would make them known again.
         if self.clients.grace_ends_with <= Some(self.applied) {
             self.clients.grace_ends = None;
+            self.note_early_changes(effects);
             self.prepare_all(effects);
             self.grant_held_back(effects);
         }
@@ -183,7 +184,7 @@ impl Server {
     fn forget_client(&mut self, id: ClientId, effects: &mut Vec<Effect>) -> Option<Link> {
         let client = self.clients.remove(id)?;
         self.record(Record::Gone(client.key), effects);
-        self.later.retain(|(_, later)| later.client() != id);
+        self.later.retain(|(_, later)| later.client() != Some(id));
         self.forget_asks(id, effects);
         self.forget_lock_attempts(id, effects);
         // Its leases are free when the changes that it had sent are in the directory, and when the record of its end is

@@ -44,9 +44,13 @@ pub enum Event {
         client: ClientId,
         /// As in the effect.
         request: u64,
-        /// Which file.
+        /// As in the effect.
         object: ObjectId,
-        /// The bytes.
+        /// As in the effect.
+        offset: u64,
+        /// As in the effect.
+        length: u32,
+        /// The bytes: fewer than were asked for at the file's end alone.
         data: Result<Vec<u8>, Errno>,
     },
     /// The file system was asked for its space ([`Effect::Space`]).
@@ -64,6 +68,14 @@ pub enum Event {
     Room(u64),
     /// All records up to this one have been made in the directory.
     Applied(u64),
+    /// Others than the clients have changed an object in the directory. A [`Event::Loaded`] that does not have the change
+    /// comes before this, and one that says `ESTALE` since others have removed the object comes after it.
+    Changed(ObjectId),
+    /// Others may have changed any object.
+    AnyChanged,
+    /// A change of this client was decided and could not be made as promised, since others had changed the same. It was said of
+    /// all objects that it would have changed that others have changed them.
+    Unmade(ClientKey),
     /// A record cannot be made in the directory: the server stops, since it has promised that.
     Broken,
     /// Time has passed.

@@ -1,6 +1,6 @@
 //! The server's disk: a log of which the end may be lost, and the directory, made from the log.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use surmise_remote::errno::Errno;
 use surmise_remote::frame::ClientKey;
@@ -23,6 +23,9 @@ pub struct Disk {
     starts: u64,
     /// Of clients that were given up and came again: how many changes they had made before.
     before: HashMap<ClientKey, usize>,
+    /// Others than the clients have changed the directory.
+    pub others_change: bool,
+    pub removed_by_others: HashSet<ObjectId>,
 }
 
 impl Disk {
@@ -35,6 +38,8 @@ impl Disk {
             applied: 0,
             starts: 1,
             before: HashMap::new(),
+            others_change: false,
+            removed_by_others: HashSet::new(),
         }
     }
 
@@ -50,19 +55,38 @@ impl Disk {
         Some(last)
     }
 
-    /// Makes in the directory what is durable; the number of the last record.
-    pub fn apply(&mut self) -> u64 {
+    /// Makes in the directory what is durable; the number of the last record, and the objects of changes that cannot be made.
+    pub fn apply(&mut self) -> (u64, Vec<ObjectId>) {
+        let mut collided = Vec::new();
         for record in &self.durable[self.applied..] {
             if let Record::Made { operations, .. } = record {
                 for operation in operations {
-                    self.directory.apply(operation).unwrap_or_else(|errno| {
-                        panic!("after the verdict: {operation:?}: {errno}")
-                    });
+                    if let Err(errno) = self.directory.apply(operation) {
+                        let said = format!("after the verdict: {operation:?}: {errno}");
+                        assert!(self.others_change, "{said}");
+                        collided.extend(operation.change.touches());
+                        collided.extend(operation.change.makes());
+                    }
                 }
             }
         }
         self.applied = self.durable.len();
-        u64::try_from(self.applied - self.base).expect("few")
+        let last = u64::try_from(self.applied - self.base).expect("few");
+        (last, collided)
+    }
+
+    /// How many changes of a client are in the directory, since it came.
+    pub fn applied_of(&self, key: ClientKey) -> usize {
+        let applied = self.durable[..self.applied].iter();
+        let all: usize = applied
+            .map(|record| match record {
+                Record::Made {
+                    client, operations, ..
+                } if *client == key => operations.len(),
+                _ => 0,
+            })
+            .sum();
+        all - self.before.get(&key).copied().unwrap_or(0).min(all)
     }
 
     /// The power fails; what is found afterwards.
@@ -125,6 +149,10 @@ impl Disk {
     pub fn load(&self, id: ObjectId) -> Result<Loaded, Errno> {
         let tree = &self.directory.tree;
         let found = tree.get(id).ok_or(Errno::STALE)?;
+        // The server keeps what clients have taken the last name of, and not what others have.
+        if self.removed_by_others.contains(&id) {
+            return Err(Errno::STALE);
+        }
         // After each start versions are others, since nobody knows what has changed meanwhile.
         let fresh = self.starts << 32;
         let versions = Versions {

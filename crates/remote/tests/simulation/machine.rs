@@ -69,7 +69,9 @@ impl Machine {
     pub fn next_request(&self, random: &mut fastrand::Rng) -> Request {
         let object = self.some(random);
         match random.u8(0..20) {
-            0..=4 => Request::Lookup(object, name(random)),
+            0..=3 => Request::Lookup(object, name(random)),
+            // One that others give.
+            4 => Request::Lookup(object, name_from(b'x', 2, random)),
             5 | 6 => Request::Attributes(object),
             7 => Request::Names(object),
             8 => Request::Target(object),
@@ -157,7 +159,11 @@ impl Machine {
 }
 
 fn name(random: &mut fastrand::Rng) -> Name {
-    let byte = [b'a' + random.u8(0..3)];
+    name_from(b'a', 3, random)
+}
+
+fn name_from(first: u8, many: u8, random: &mut fastrand::Rng) -> Name {
+    let byte = [first + random.u8(0..many)];
     Name::try_from(&byte[..]).expect("a name")
 }
 

@@ -12,6 +12,7 @@ mod disk;
 mod ending;
 mod locking;
 mod machine;
+mod others;
 mod programs;
 mod truth;
 mod what;
@@ -35,6 +36,7 @@ fn seeds() -> std::ops::Range<u64> {
 fn run(faults: Faults) {
     let (mut calls, mut cached, mut lost) = (0, 0, 0);
     let mut locks = [0; 3];
+    let (mut others, mut collisions) = (0, 0);
     for seed in seeds() {
         let told = std::panic::catch_unwind(|| World::new(seed, faults).run())
             .unwrap_or_else(|_| panic!("SURMISE_SEED={seed} replays it"));
@@ -44,9 +46,12 @@ fn run(faults: Faults) {
         for (sum, one) in locks.iter_mut().zip(told.locks) {
             *sum += one;
         }
+        others += told.others;
+        collisions += told.collisions;
     }
     println!(
-        "{calls} calls, {cached} answered by the kernel, {lost} changes lost with their client"
+        "{calls} calls, {cached} answered by the kernel, {lost} changes lost with their client, \
+         {others} changes by others, {collisions} collisions"
     );
     let [granted, waited, blocked] = locks;
     println!("{granted} locks granted, {waited} after a wait, and {blocked} not");
@@ -54,6 +59,7 @@ fn run(faults: Faults) {
     let seeds = seeds().end - seeds().start;
     assert!(calls > 100 * seeds && cached > 10 * seeds);
     assert!(granted > 10 * seeds && waited > seeds && blocked > seeds);
+    assert!(!faults.others || others > seeds);
 }
 
 #[test]
@@ -93,5 +99,24 @@ fn clients_see_one_copy_whatever_fails() {
         cuts: true,
         server_crashes: true,
         client_crashes: true,
+        ..Faults::default()
+    });
+}
+
+#[test]
+fn what_others_change_in_the_directory_is_seen() {
+    run(Faults {
+        others: true,
+        ..Faults::default()
+    });
+}
+
+#[test]
+fn what_others_change_in_the_directory_is_seen_whatever_clients_do() {
+    run(Faults {
+        cuts: true,
+        client_crashes: true,
+        others: true,
+        ..Faults::default()
     });
 }

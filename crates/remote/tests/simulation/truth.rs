@@ -95,6 +95,11 @@ impl Copy {
         bytes[start..end].to_vec()
     }
 
+    fn is_so(&self, (object, attributes): (ObjectId, Attributes)) -> bool {
+        let known = self.tree.get(object);
+        known.is_some_and(|known| known.attributes == attributes)
+    }
+
     fn led(&self, place: &Place) -> Result<Option<ObjectId>, Errno> {
         let names = self.tree.names(place.parent).map_err(errno)?;
         Ok(names.get(&place.name).copied())
@@ -263,12 +268,19 @@ fn errno(refusal: Refusal) -> Errno {
     }
 }
 
+/// Stands for all who change the directory without a client.
+pub const OTHERS: u64 = u64::MAX;
+
 /// What was done, by whom, in the order in which it was done.
 pub struct Truth {
     first: Copy,
     /// The session of the client that did it, and which of its changes it is.
     log: Vec<(u64, Operation)>,
     pub now: Copy,
+    /// The same without the last change by others, while clients may still go by that.
+    without: Option<Copy>,
+    /// How many changes of clients could not be made, since others had made theirs.
+    pub collisions: u64,
 }
 
 impl Truth {
@@ -277,23 +289,114 @@ impl Truth {
             now: first.clone(),
             first,
             log: Vec::new(),
+            without: None,
+            collisions: 0,
         }
     }
 
-    /// What the change of a client comes to, which is then done.
+    /// Whether this holds of the copy, or of the copy that clients may still go by.
+    pub fn agrees(&self, holds: impl Fn(&Copy) -> bool) -> bool {
+        holds(&self.now) || self.without.as_ref().is_some_and(holds)
+    }
+
+    /// Whether a client can have got this answer to a call that changes nothing. While clients may go by one or the other copy,
+    /// a name can be of the one, and the attributes of the object that it leads to of the other.
+    pub fn is_answer(&self, request: &Request, answer: &Result<Response, Errno>) -> bool {
+        let is_so = |wanted: Result<Response, Errno>| {
+            self.agrees(|copy| match (copy.answer(request), &wanted) {
+                (Ok(Response::Entry(Some((led, _)))), Ok(Response::Entry(Some((object, _))))) => {
+                    led == *object
+                }
+                (answer, wanted) => answer == *wanted,
+            })
+        };
+        let is_known = match answer {
+            Ok(Response::Entry(Some(found))) => self.agrees(|copy| copy.is_so(*found)),
+            _ => true,
+        };
+        is_known && is_so(answer.clone())
+    }
+
+    /// Whether a client can have read these bytes. While clients may go by one or the other copy, some can be of the one and
+    /// some of the other.
+    pub fn has_bytes(&self, object: ObjectId, offset: u64, length: u32, bytes: &[u8]) -> bool {
+        let now = self.now.bytes(object, offset, length);
+        let without = self.without.as_ref();
+        let before = without.map(|copy| copy.bytes(object, offset, length));
+        let is_right = |(index, byte): (usize, &u8)| {
+            let is_of = |all: &Vec<u8>| all.get(index) == Some(byte);
+            is_of(&now) || before.as_ref().is_some_and(is_of)
+        };
+        let mut lengths = [Some(now.len()), before.as_ref().map(Vec::len)].into_iter();
+        lengths.any(|length| length == Some(bytes.len())) && bytes.iter().enumerate().all(is_right)
+    }
+
+    /// Others make a change, if that is possible.
+    pub fn done_by_others(&mut self, operation: Operation) -> Result<(), Errno> {
+        let before = self.now.clone();
+        self.now.apply(&operation)?;
+        self.log.push((OTHERS, operation));
+        self.without = Some(before);
+        Ok(())
+    }
+
+    /// All clients go by what others have done.
+    pub fn is_seen(&mut self) {
+        self.without = None;
+    }
+
+    /// What the change of a client comes to, which is then done. The client has said what became of the object.
     pub fn change(
         &mut self,
         session: u64,
         intent: &Intent,
         made: Option<ObjectId>,
         at: Timestamp,
+        said: Option<(ObjectId, Attributes)>,
     ) -> Result<(), Errno> {
-        let change = self.now.resolve(intent, made)?;
-        self.done(session, Operation { at, change })
+        let operation = self.meant(intent, made, at, said)?;
+        self.done(session, operation)
+    }
+
+    /// The operation that a client means, by the copy that it goes by.
+    fn meant(
+        &self,
+        intent: &Intent,
+        made: Option<ObjectId>,
+        at: Timestamp,
+        said: Option<(ObjectId, Attributes)>,
+    ) -> Result<Operation, Errno> {
+        let mut failed = Errno::IO;
+        for copy in [Some(&self.now), self.without.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            let mut trial = copy.clone();
+            let done = trial.resolve(intent, made).and_then(|change| {
+                let operation = Operation { at, change };
+                trial.apply(&operation).map(|()| operation)
+            });
+            match done {
+                Ok(operation) if said.is_none_or(|said| trial.is_so(said)) => {
+                    return Ok(operation);
+                }
+                Ok(_) => {}
+                Err(errno) => failed = errno,
+            }
+        }
+        Err(failed)
     }
 
     pub fn done(&mut self, session: u64, operation: Operation) -> Result<(), Errno> {
-        self.now.apply(&operation)?;
+        match self.now.apply(&operation) {
+            Err(errno) if self.without.is_none() => return Err(errno),
+            Err(_) => self.collisions += 1,
+            Ok(()) => {}
+        }
+        if let Some(without) = &mut self.without {
+            // A client that has given its leases back goes by the other copy.
+            let _ = without.apply(&operation);
+        }
         self.log.push((session, operation));
         Ok(())
     }
@@ -319,13 +422,24 @@ impl Truth {
         });
         let lost = before - self.log.len();
         if lost > 0 {
-            self.now = self.first.clone();
-            for (_, operation) in &self.log {
-                self.now.apply(operation).unwrap_or_else(|errno| {
-                    panic!("{operation:?} rests on what was lost: {errno}")
-                });
-            }
+            let others = self.log.iter().rposition(|(session, _)| *session == OTHERS);
+            self.now = self.replayed(None);
+            self.without = self.without.take().map(|_| self.replayed(others));
         }
         lost
+    }
+
+    fn replayed(&self, without: Option<usize>) -> Copy {
+        let mut copy = self.first.clone();
+        let mut others = false;
+        for (index, (session, operation)) in self.log.iter().enumerate() {
+            others |= *session == OTHERS;
+            if Some(index) != without
+                && let Err(errno) = copy.apply(operation)
+            {
+                assert!(others, "{operation:?} rests on what was lost: {errno}");
+            }
+        }
+        copy
     }
 }

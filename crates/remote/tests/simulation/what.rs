@@ -26,6 +26,9 @@ pub enum What {
     ServerStarts,
     ClientCrashes(usize),
     ClientTick(usize),
+    /// Others change something in the directory, and the server learns of that.
+    OthersChange,
+    OthersAreSeen(u64),
 }
 
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use surmise_remote::tree::Limits;
 use crate::disk::Disk;
 use crate::locking::Locking;
 use crate::machine::Machine;
+use crate::others::Others;
 use crate::truth::{Truth, first_copy};
 use crate::what::{OnServer, What};
 use crate::wire::over_the_wire;
@@ -21,6 +22,7 @@ const MACHINES: usize = 3;
 const CALLS_EACH: u32 = 60;
 pub const CALLS_AT_ONCE: usize = 3;
 const LEASE_MS: u64 = 400;
+const OTHERS_CHANGES: usize = 40;
 
 /// A world in which so much happens has come to a standstill, going round and round.
 const EVENTS_MAX: u64 = 400_000;
@@ -31,6 +33,8 @@ pub struct Faults {
     pub cuts: bool,
     pub server_crashes: bool,
     pub client_crashes: bool,
+    /// Others change the directory, too.
+    pub others: bool,
 }
 
 /// What came of it.
@@ -40,6 +44,9 @@ pub struct Told {
     pub cached: u64,
     pub lost: usize,
     pub locks: [u64; 3],
+    /// How many changes others have made, and how often a change of a client could not be made for that.
+    pub others: u64,
+    pub collisions: u64,
 }
 
 pub struct World {
@@ -71,6 +78,7 @@ pub struct World {
     pub truth: Truth,
     pub root: ObjectId,
     pub told: Told,
+    pub others: Others,
     /// All that was to be done is done, and compared; now the clients leave.
     pub is_ending: bool,
     pub is_traced: bool,
@@ -113,6 +121,7 @@ impl World {
             truth: Truth::new(copy),
             root,
             told: Told::default(),
+            others: Others::default(),
             is_ending: false,
             is_traced: traced().is_some(),
         };
@@ -142,6 +151,13 @@ impl World {
             let after = world.random.u64(0..2_000);
             let machine = world.random.usize(0..MACHINES);
             world.at(after, What::ClientCrashes(machine));
+        }
+        if faults.others {
+            world.disk.others_change = true;
+            for _ in 0..OTHERS_CHANGES {
+                let after = world.random.u64(0..2_000);
+                world.at(after, What::OthersChange);
+            }
         }
         world
     }
@@ -256,6 +272,8 @@ impl World {
             }
             What::ClientCrashes(machine) => self.crash_client(machine),
             What::ClientTick(machine) => self.tell_client(machine, client::Event::Tick),
+            What::OthersChange => self.others_change(),
+            What::OthersAreSeen(objects) => self.others_are_seen(objects),
         }
     }
 
@@ -273,11 +291,16 @@ impl World {
                 }
             }
             OnServer::Apply => {
-                let last = self.disk.apply();
+                let (last, collided) = self.disk.apply();
+                self.collided(collided);
                 self.tell_server(server::Event::Applied(last));
             }
             OnServer::Load(object) => {
                 let loaded = self.disk.load(object);
+                // The shell looks what others have done before it says that something is gone.
+                if loaded.is_err() {
+                    self.others_are_seen_at_last();
+                }
                 self.tell_server(server::Event::Loaded(object, loaded));
             }
             OnServer::Read(client, request, object, offset, length) => {
@@ -301,6 +324,8 @@ impl World {
             client,
             request,
             object,
+            offset: at.0,
+            length: at.1,
             data,
         });
     }
@@ -377,7 +402,7 @@ impl World {
         *arrival - self.now
     }
 
-    fn tell_server(&mut self, event: server::Event) {
+    pub fn tell_server(&mut self, event: server::Event) {
         let Some(server) = &mut self.server else {
             return;
         };
@@ -430,6 +455,7 @@ impl World {
             let after = at.0.saturating_sub(self.now).max(1);
             self.at(after, What::OnServer(start, OnServer::Tick));
         }
+        self.look_whether_seen();
     }
 
     pub fn tell_client(&mut self, machine: usize, event: client::Event) {

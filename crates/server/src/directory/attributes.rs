@@ -105,6 +105,13 @@ impl Directory {
     ) -> Result<(), Errno> {
         let inode = self.inode(object)?;
         let file = self.open_to_write(inode)?;
+        if self.take_written(inode) {
+            let kept = self.keep_copy(inode);
+            if let Err(errno) = kept.and_then(|()| self.overtake(inode, true)) {
+                self.note_written(inode);
+                return Err(errno);
+            }
+        }
         let mut permissions = None;
         if strip || self.user.is_some() {
             let found = stat(file.as_fd(), "")?.stx_mode & 0o7777;
@@ -113,6 +120,7 @@ impl Directory {
             permissions = (found & SET_IDS != 0).then_some(wanted);
         }
         may_end()?;
+        self.overtaken.is_written(inode);
         change(&file)?;
         if let Some(permissions) = permissions {
             match chmod(file.as_fd(), permissions) {

@@ -1,5 +1,6 @@
 //! A server that ends between any two calls, and the one after it: whatever was made, the directory becomes what the log says.
 
+mod colliding;
 mod passing;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -27,9 +27,18 @@ impl Directory {
     pub(crate) fn load(&mut self, id: ObjectId) -> Result<Loaded, Errno> {
         let inode = self.inode(id)?;
         let open = self.open_inode(inode)?;
-        let found = stat(open.as_fd(), "")?;
+        if self.is_lost(inode) {
+            return Err(Errno::STALE);
+        }
+        let mut found = stat(open.as_fd(), "")?;
         if device_of(&found) != self.device {
             return Err(Errno::XDEV);
+        }
+        if self.watch(inode, open.as_fd(), &found)? {
+            found = stat(open.as_fd(), "")?;
+        }
+        if self.take_written(inode) {
+            self.overtake(inode, true)?;
         }
         let mut attributes = attributes_of(&found).ok_or(Errno::IO)?;
         let place = self.places.get(inode);
@@ -105,7 +114,7 @@ impl Directory {
         })
     }
 
-    fn open_to_read(&mut self, inode: u64) -> Result<std::sync::Arc<File>, Errno> {
+    pub(super) fn open_to_read(&mut self, inode: u64) -> Result<std::sync::Arc<File>, Errno> {
         if let Some(open) = self.files.get(&inode) {
             return Ok(open.clone());
         }
@@ -151,6 +160,7 @@ impl Directory {
                 }
                 kind => kind == FileType::Directory,
             };
+            self.renumber(place.as_fd(), bytes, entry.ino());
             let place = Place {
                 parent: directory,
                 name: name.clone(),

@@ -8,6 +8,7 @@ use surmise_lower::Timestamp;
 use surmise_remote::operation::{Change, Operation};
 
 use super::attributes::set_times;
+use super::collisions::is_failure;
 use super::{Directory, Stuck};
 
 /// How many names of a path are shown.
@@ -48,7 +49,8 @@ impl Directory {
     /// Makes the operations of a group that are left. Times of changes follow with [`Directory::settle`].
     ///
     /// # Errors
-    /// They were promised, so the server cannot go on, unless the failure passes. Then this can be called again.
+    /// The file system fails. They were promised, so the server cannot go on, unless the failure passes. Then this can be
+    /// called again.
     pub(crate) fn make_all(&mut self, batch: &mut Batch) -> Result<(), Stuck> {
         while let Some(operation) = batch.operations.get(batch.next) {
             let number = self.made + 1;
@@ -67,7 +69,20 @@ impl Directory {
         self.made
     }
 
+    /// Makes an operation, or does without it where others are in the way.
     pub(super) fn make_next(&mut self, operation: &Operation, begun: Begun) -> Result<(), Errno> {
+        match self.try_make_next(operation, begun) {
+            Err(errno) if !is_failure(errno) => {
+                self.do_without(operation, errno)?;
+                self.progress.set(self.made + 1)?;
+                self.made += 1;
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn try_make_next(&mut self, operation: &Operation, begun: Begun) -> Result<(), Errno> {
         match &operation.change {
             Change::Create { .. }
             | Change::Link { .. }
@@ -97,17 +112,24 @@ impl Directory {
         };
         let name = change.places().next().map(|place| place.name.as_bytes());
         let object = change.touches().into_iter().next();
-        let mut parts: Vec<_> = name.into_iter().map(String::from_utf8_lossy).collect();
-        let mut at = object.and_then(|object| self.ids.inode(object));
+        let mut parts = self.path_shown(object.and_then(|object| self.ids.inode(object)));
+        parts.extend(name.map(|name| String::from_utf8_lossy(name).into_owned()));
+        parts.join("/")
+    }
+
+    /// The names on the way to an inode, as far as they are known.
+    pub(super) fn path_shown(&self, inode: Option<u64>) -> Vec<String> {
+        let mut parts = Vec::new();
+        let mut at = inode;
         while let Some(inode) = at.filter(|inode| *inode != self.root_inode)
-            && let Some(place) = self.places.get(inode)
+            && let Some(place) = self.places.last(inode)
             && parts.len() < SHOWN_MAX
         {
-            parts.push(String::from_utf8_lossy(place.name.as_bytes()));
+            parts.push(String::from_utf8_lossy(place.name.as_bytes()).into_owned());
             at = Some(place.parent);
         }
         parts.reverse();
-        parts.join("/")
+        parts
     }
 
     /// Tells the file system the times of what has changed, and notes how far the making has come.
@@ -129,16 +151,16 @@ impl Directory {
                 },
             };
             match outcome {
-                // An ordinary user may change what others own, and not its times. What went has none.
-                Ok(()) | Err(Errno::PERM | Errno::STALE) => {}
-                Err(errno) => {
+                Err(errno) if is_failure(errno) => {
                     self.stamps.insert(inode, at);
                     self.stamps.extend(stamps);
                     return Err(errno);
                 }
+                // An ordinary user may change what others own, and not its times. What went has none.
+                Ok(()) | Err(_) => {}
             }
         }
-        self.progress.set(self.made)
+        self.progress.settled(self.made)
     }
 
     /// The directories in which names change are changed themselves.

@@ -18,24 +18,24 @@ use super::fault::may_end;
 use super::make::{Begun, timespec};
 use super::places::Place;
 use super::rights::{chmod, path_of};
-use super::{Directory, NAMELESS, open_beneath, stat};
+use super::{Directory, NAMELESS, names_in, open_beneath, stat};
 
 const SET_GROUP_ID: u16 = 0o2000;
 
 /// A place whose directory is open.
-struct Spot<'o> {
-    directory: Arc<OwnedFd>,
-    place: Place,
-    name: &'o Name,
+pub(super) struct Spot<'o> {
+    pub(super) directory: Arc<OwnedFd>,
+    pub(super) place: Place,
+    pub(super) name: &'o Name,
 }
 
 impl Spot<'_> {
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         self.name.as_bytes()
     }
 
     /// What is there.
-    fn look(&self) -> Result<Option<Statx>, Errno> {
+    pub(super) fn look(&self) -> Result<Option<Statx>, Errno> {
         match stat(self.directory.as_fd(), self.bytes()) {
             Ok(found) => Ok(Some(found)),
             Err(Errno::NOENT) => Ok(None),
@@ -54,12 +54,12 @@ impl Directory {
             Change::Create { place, object, new } => {
                 self.create(place, *object, new, operation.at, begun)
             }
-            Change::Link { object, place } => self.link(*object, place, begun),
+            Change::Link { object, place } => self.link(*object, place),
             Change::Remove {
                 place,
                 object,
                 directory,
-            } => self.remove(place, *object, *directory, begun),
+            } => self.remove(place, *object, *directory),
             // Two names of one object: nothing happens (rename(2)).
             Change::Rename {
                 object, replaced, ..
@@ -88,7 +88,7 @@ impl Directory {
         }
     }
 
-    fn spot<'o>(&mut self, place: &'o operation::Place) -> Result<Spot<'o>, Errno> {
+    pub(super) fn spot<'o>(&mut self, place: &'o operation::Place) -> Result<Spot<'o>, Errno> {
         let parent = self.inode(place.parent)?;
         Ok(Spot {
             directory: self.open_directory(parent)?,
@@ -109,13 +109,38 @@ impl Directory {
         begun: Begun,
     ) -> Result<(), Errno> {
         let spot = self.spot(place)?;
+        self.create_at(spot, id, new, at, begun)
+    }
+
+    pub(super) fn create_at(
+        &mut self,
+        spot: Spot<'_>,
+        id: ObjectId,
+        new: &NewObject,
+        at: Timestamp,
+        begun: Begun,
+    ) -> Result<(), Errno> {
         may_end()?;
-        let made = match make_node(&spot, new) {
-            // The tree had nothing there, so this is what was begun.
-            Err(Errno::EXIST) if begun == Begun::Maybe => None,
-            made => made?,
-        };
-        let open = match made {
+        let mut made = make_node(&spot, new);
+        let mut is_merged = false;
+        if made.as_ref().err() == Some(&Errno::EXIST) {
+            let found = spot.look()?.ok_or(Errno::EXIST)?;
+            // The tree had nothing there, so this is what was begun, or others have made it.
+            is_merged = is_directory(&found) && new.kind == NewKind::Directory;
+            if is_merged {
+                // Two directories of one name become one, which has what is in either.
+                self.note_changed_object(id);
+            }
+            made = match is_merged || (begun == Begun::Maybe && is_fresh(&spot, &found, new)?) {
+                true => Ok(None),
+                false => {
+                    self.set_aside(&spot, &found)?;
+                    make_node(&spot, new)
+                }
+            };
+            is_merged &= begun == Begun::No;
+        }
+        let open = match made? {
             Some(file) => file,
             None => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -123,22 +148,27 @@ impl Directory {
             }
         };
         let found = stat(open.as_fd(), "")?;
-        give_attributes(spot.directory.as_fd(), &open, &found, new)?;
-        let times = Timestamps {
-            last_access: timespec(at),
-            last_modification: timespec(at),
-        };
-        let is_file = new.kind == NewKind::Regular;
-        may_end()?;
-        match is_file && begun == Begun::No {
-            true => rustix::fs::futimens(&open, &times)?,
-            false => set_times(open.as_fd(), &times)?,
+        if !is_merged {
+            give_attributes(spot.directory.as_fd(), &open, &found, new)?;
+            let times = Timestamps {
+                last_access: timespec(at),
+                last_modification: timespec(at),
+            };
+            let is_file = new.kind == NewKind::Regular;
+            may_end()?;
+            match is_file && begun == Begun::No {
+                true => rustix::fs::futimens(&open, &times)?,
+                false => set_times(open.as_fd(), &times)?,
+            }
         }
         let inode = found.stx_ino;
         // What had this number before is no more.
+        self.note_replaced(inode, id);
+        self.note_new(inode)?;
         self.forget_inode(inode);
         self.ids.pair(id, inode);
         self.places.set(inode, spot.place);
+        self.watch_new(inode, open.as_fd(), new.kind == NewKind::Directory);
         if begun == Begun::No {
             match new.kind {
                 NewKind::Regular => drop(self.files.put(inode, Arc::new(open))),
@@ -149,16 +179,15 @@ impl Directory {
         Ok(())
     }
 
-    fn link(
-        &mut self,
-        object: ObjectId,
-        place: &operation::Place,
-        begun: Begun,
-    ) -> Result<(), Errno> {
+    fn link(&mut self, object: ObjectId, place: &operation::Place) -> Result<(), Errno> {
         let inode = self.inode(object)?;
         let spot = self.spot(place)?;
-        let is_made =
-            begun == Begun::Maybe && spot.look()?.is_some_and(|found| found.stx_ino == inode);
+        let there = spot.look()?;
+        // Before a kill, or by others.
+        let is_made = there.as_ref().is_some_and(|found| found.stx_ino == inode);
+        if let Some(there) = there.filter(|_| !is_made) {
+            self.set_aside(&spot, &there)?;
+        }
         if !is_made {
             let open = self.open_inode(inode)?;
             let path = path_of(open.as_fd());
@@ -175,16 +204,15 @@ impl Directory {
         place: &operation::Place,
         object: ObjectId,
         directory: bool,
-        begun: Begun,
     ) -> Result<(), Errno> {
         let spot = self.spot(place)?;
         match spot.look()? {
             Some(found) => {
-                let inode = self.inode(object)?;
-                if found.stx_ino != inode {
-                    return Err(Errno::STALE);
-                }
-                if directory {
+                if self.ids.inode(object) != Some(found.stx_ino) {
+                    // Others have taken the name first, and given it to something else.
+                    self.note_changed(spot.place.parent);
+                    self.note_changed_object(object);
+                } else if directory {
                     may_end()?;
                     rustix::fs::unlinkat(&*spot.directory, spot.bytes(), AtFlags::REMOVEDIR)?;
                     self.lose_directory(object);
@@ -192,12 +220,12 @@ impl Directory {
                     self.lose_name(&spot, object, &found)?;
                 }
             }
-            None if begun == Begun::Maybe => {
+            // It was made before a kill, or others have done the same.
+            None => {
                 if directory {
                     self.lose_directory(object);
                 }
             }
-            None => return Err(Errno::NOENT),
         }
         Ok(())
     }
@@ -249,18 +277,20 @@ impl Directory {
                 if let Some(replaced) = replaced
                     && let Some(there) = to.look()?
                 {
-                    if there.stx_ino != self.inode(replaced)? {
-                        return Err(Errno::STALE);
-                    }
+                    let is_meant = self.ids.inode(replaced) == Some(there.stx_ino);
                     let kind = FileType::from_raw_mode(there.stx_mode.into());
-                    if kind != FileType::Directory && there.stx_nlink == 1 {
+                    if !is_meant || (kind == FileType::Directory && !is_empty(&to)?) {
+                        self.set_aside(&to, &there)?;
+                    } else if kind != FileType::Directory && there.stx_nlink == 1 {
                         self.lose_name(&to, replaced, &there)?;
                     } else {
                         flags = RenameFlags::empty();
                         overwritten = Some((replaced, kind));
                     }
-                } else if replaced.is_some() && begun == Begun::No {
-                    return Err(Errno::NOENT);
+                } else if replaced.is_none()
+                    && let Some(there) = to.look()?
+                {
+                    self.set_aside(&to, &there)?;
                 }
                 move_name(&from, &to, flags)?;
                 if let Some((replaced, kind)) = overwritten {
@@ -389,4 +419,38 @@ fn give_attributes(
         chmod(open.as_fd(), permissions)?;
     }
     Ok(())
+}
+
+pub(super) fn is_directory(found: &Statx) -> bool {
+    FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory
+}
+
+fn is_empty(directory: &Spot<'_>) -> Result<bool, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match open_beneath(directory.directory.as_fd(), directory.bytes(), flags) {
+        Ok(open) => Ok(names_in(open.as_fd())?.is_empty()),
+        // The kernel will tell.
+        Err(Errno::ACCESS) => Ok(true),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Whether what has the name of a new object can be the object itself, which was begun before a kill: then there is nothing in
+/// it yet that could be lost.
+fn is_fresh(spot: &Spot<'_>, found: &Statx, new: &NewObject) -> Result<bool, Errno> {
+    let kind = FileType::from_raw_mode(found.stx_mode.into());
+    Ok(match &new.kind {
+        NewKind::Regular => kind == FileType::RegularFile && found.stx_size == 0,
+        NewKind::Directory => kind == FileType::Directory,
+        NewKind::Symlink(target) => {
+            kind == FileType::Symlink && {
+                let led = rustix::fs::readlinkat(&*spot.directory, spot.bytes(), Vec::new())?;
+                led.as_bytes() == target
+            }
+        }
+        NewKind::Fifo => kind == FileType::Fifo,
+        NewKind::Socket => kind == FileType::Socket,
+        NewKind::CharacterDevice(_) => kind == FileType::CharacterDevice,
+        NewKind::BlockDevice(_) => kind == FileType::BlockDevice,
+    })
 }

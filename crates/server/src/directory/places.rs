@@ -1,6 +1,6 @@
 //! Where the inodes of the export are, and which objects they are.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use surmise_remote::object::{Name, ObjectId};
 
@@ -19,12 +19,15 @@ pub(super) struct Places {
     one: HashMap<u64, Place>,
     /// All further ones.
     more: HashMap<u64, Vec<Place>>,
+    /// The last place of an inode of which no place is known, for messages.
+    last: HashMap<u64, Place>,
 }
 
 impl Places {
     pub(super) fn add(&mut self, inode: u64, place: Place) {
         match self.one.get(&inode) {
             None => {
+                self.last.remove(&inode);
                 self.one.insert(inode, place);
             }
             Some(one) if *one == place => {}
@@ -40,6 +43,7 @@ impl Places {
     /// The inode has this place alone.
     pub(super) fn set(&mut self, inode: u64, place: Place) {
         self.more.remove(&inode);
+        self.last.remove(&inode);
         self.one.insert(inode, place);
     }
 
@@ -49,7 +53,10 @@ impl Places {
         if self.one.get(&inode) == Some(place) {
             match more.and_then(Vec::pop) {
                 Some(other) => self.one.insert(inode, other),
-                None => self.one.remove(&inode),
+                None => {
+                    self.last.insert(inode, place.clone());
+                    self.one.remove(&inode)
+                }
             };
         } else if let Some(more) = more {
             more.retain(|other| other != place);
@@ -60,9 +67,21 @@ impl Places {
         self.one.contains_key(&inode)
     }
 
+    /// All places of an inode, which has none then.
+    pub(super) fn take(&mut self, inode: u64) -> Vec<Place> {
+        let more = self.more.remove(&inode).into_iter().flatten();
+        self.one.remove(&inode).into_iter().chain(more).collect()
+    }
+
     pub(super) fn forget(&mut self, inode: u64) {
         self.one.remove(&inode);
         self.more.remove(&inode);
+        self.last.remove(&inode);
+    }
+
+    /// Where an inode is, or was when it was last seen.
+    pub(super) fn last(&self, inode: u64) -> Option<&Place> {
+        self.get(inode).or_else(|| self.last.get(&inode))
     }
 
     pub(super) fn get(&self, inode: u64) -> Option<&Place> {
@@ -75,6 +94,8 @@ impl Places {
 pub(super) struct Ids {
     inodes: HashMap<ObjectId, u64>,
     made: HashMap<u64, ObjectId>,
+    /// Numbers of inodes that are gone. Their ids are of these for ever.
+    spent: HashSet<u64>,
 }
 
 impl Ids {
@@ -87,18 +108,28 @@ impl Ids {
         }
     }
 
-    /// The number of an inode that is freed may be given to a new one.
-    pub(super) fn forget(&mut self, id: ObjectId) {
-        if let Some(inode) = self.inodes.remove(&id) {
-            self.made.remove(&inode);
+    /// An inode is gone. Its number may be given to a new one.
+    pub(super) fn forget_inode(&mut self, inode: u64) {
+        if let Some(id) = self.made.remove(&inode) {
+            self.inodes.remove(&id);
         }
+        self.spent.insert(inode);
+    }
+
+    /// Whether an inode needs another id than that of its number, and has none.
+    pub(super) fn is_spent(&self, inode: u64) -> bool {
+        self.spent.contains(&inode) && !self.made.contains_key(&inode)
     }
 
     /// `None` for an id that is not, or no longer, of any inode.
     pub(super) fn inode(&self, id: ObjectId) -> Option<u64> {
         match id.maker() {
             Some(_) => self.inodes.get(&id).copied(),
-            None => (!self.made.contains_key(&id.number())).then_some(id.number()),
+            None => {
+                let inode = id.number();
+                let is_other = self.made.contains_key(&inode) || self.spent.contains(&inode);
+                (!is_other).then_some(inode)
+            }
         }
     }
 
@@ -148,7 +179,10 @@ mod tests {
         assert_eq!((ids.inode(found), ids.inode(made(1))), (None, Some(7)));
         ids.pair(made(2), 7);
         assert_eq!((ids.inode(made(1)), ids.id(7)), (None, Some(made(2))));
-        ids.forget(made(2));
-        assert_eq!((ids.inode(found), ids.id(7)), (Some(7), Some(found)));
+        ids.forget_inode(7);
+        assert_eq!((ids.inode(found), ids.inode(made(2))), (None, None));
+        assert!(ids.is_spent(7));
+        ids.pair(made(3), 7);
+        assert_eq!((ids.id(7), ids.is_spent(7)), (Some(made(3)), false));
     }
 }

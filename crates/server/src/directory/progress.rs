@@ -5,6 +5,8 @@
 //! its transactions). So after a kill or a power loss all operations up to the number are there, and of the later ones
 //! that are on names at most the next.
 //!
+//! The time of access of that file is how many operations had been made when all times of files were last as the log says.
+//!
 //! Which of two names an exchange began with cannot be seen from the names. Therefore the inode number is noted before it, in
 //! the same way.
 
@@ -39,6 +41,39 @@ impl Progress {
                 last_modification: time_of(operations),
             },
         )
+    }
+
+    /// This many operations have been made, and all files have the times that these give.
+    pub(crate) fn settled(&self, operations: u64) -> Result<(), Errno> {
+        may_end()?;
+        rustix::fs::futimens(
+            &self.made,
+            &Timestamps {
+                last_access: time_of(operations),
+                last_modification: time_of(operations),
+            },
+        )
+    }
+
+    /// Times of files are as they were after this many operations, or others.
+    pub(crate) fn unsettle(&self, operations: u64) -> Result<(), Errno> {
+        may_end()?;
+        rustix::fs::futimens(
+            &self.made,
+            &Timestamps {
+                last_access: time_of(operations),
+                last_modification: omitted(),
+            },
+        )
+    }
+
+    /// How many operations were made when the times were last settled, and when that was noted, by the clock of the file system.
+    pub(crate) fn last_settled(&self) -> std::io::Result<(u64, i64)> {
+        let found = self.made.metadata()?;
+        // Others may have read the file.
+        let settled = number_of(found.atime(), found.atime_nsec());
+        let made = number_of(found.mtime(), found.mtime_nsec());
+        Ok((settled.min(made), found.ctime()))
     }
 
     pub(crate) fn get(&self) -> std::io::Result<u64> {

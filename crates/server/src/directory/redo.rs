@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use surmise_remote::object::ObjectId;
 use surmise_remote::operation::{Change, Operation, Place as Named};
 
+use super::collisions::is_failure;
 use super::make::Begun;
 use super::places::Place;
 use super::rights::SEARCH;
@@ -92,6 +93,8 @@ pub(crate) struct Earlier<'l> {
     pub(crate) operations: Vec<&'l Operation>,
     /// Whether there are clients that may come again.
     pub(crate) has_clients: bool,
+    /// When the last record was appended, in seconds and nanoseconds by the clock of the file system.
+    pub(crate) ended: Option<(i64, u32)>,
 }
 
 impl Directory {
@@ -110,12 +113,16 @@ impl Directory {
         for (id, inode) in &earlier.pairs {
             self.ids.pair(*id, *inode);
         }
+        for inode in self.overtaken.gone() {
+            self.ids.forget_inode(inode);
+        }
         self.find_nameless()?;
         self.may_walk = earlier.has_clients || !operations.is_empty();
         self.made = made;
         self.set_bits_back()?;
         let done = usize::try_from(made - earlier.base).unwrap_or(usize::MAX);
         let doubtful = (done..operations.len()).find(|index| is_on_names(operations[*index]));
+        self.forget_younger(earlier)?;
         let mut bindings = Bindings::default();
         for operation in &operations[..done] {
             bindings.apply(&operation.change);
@@ -130,6 +137,8 @@ impl Directory {
         for id in bindings.created.clone() {
             self.resolve(id, &mut bindings)?;
         }
+        self.collisions.log = earlier.base;
+        let settled = self.find_overtaken(earlier, done)?;
         let mut gone = Gone::of(operations);
         for (index, operation) in operations.iter().enumerate() {
             let number = earlier.base + index as u64 + 1;
@@ -137,28 +146,36 @@ impl Directory {
                 true => Begun::Maybe,
                 false => Begun::No,
             };
-            let outcome = match index < done {
-                true => self.redo_inode(operation),
-                false => self.redo_next(operation, begun),
+            let outcome = if index < done {
+                self.redo_made(number, operation, index < settled)
+            } else if gone.is_needless(operation) && !self.is_reachable(operation)? {
+                // A removed directory, which no client sees again, or what has gone since.
+                self.made = self.made.max(number);
+                Ok(())
+            } else {
+                self.redo_next(operation, begun)
             };
             match outcome {
-                // A removed directory, which no client sees again, or what has gone since.
-                Err(Errno::STALE) if !is_on_names(operation) => {
-                    gone.note(number, operation);
-                    self.made = self.made.max(number);
-                }
+                Err(errno) if index < done && !is_failure(errno) => gone.note(number, operation),
                 outcome => outcome.map_err(|errno| Stuck::at(number, operation, errno))?,
             }
         }
+        // The clients come again, and learn what is so.
+        self.take_unmade();
         Ok(self.patiently(None, Begun::No, |directory, _| directory.settle())?)
     }
 
-    /// An operation that was made before, as far as a loss of power may have taken it.
-    fn redo_inode(&mut self, operation: &Operation) -> Result<(), Errno> {
-        self.stamp_parents(operation);
-        self.patiently(Some(operation), Begun::No, |directory, _| {
-            directory.change_inode(operation)
-        })
+    /// Whether what an operation is about is in the directory.
+    fn is_reachable(&mut self, operation: &Operation) -> Result<bool, Stuck> {
+        for object in operation.change.touches() {
+            let found = self.inode(object).and_then(|inode| self.open_inode(inode));
+            match found {
+                Err(errno) if is_failure(errno) => return Err(errno.into()),
+                Err(_) => return Ok(false),
+                Ok(_) => {}
+            }
+        }
+        Ok(true)
     }
 
     fn redo_next(&mut self, operation: &Operation, begun: Begun) -> Result<(), Errno> {
@@ -168,7 +185,7 @@ impl Directory {
     }
 
     /// Does something until it does not fail in a way that passes.
-    fn patiently(
+    pub(super) fn patiently(
         &mut self,
         operation: Option<&Operation>,
         mut begun: Begun,
@@ -238,8 +255,9 @@ impl Directory {
             return Ok(None);
         };
         let directory = match self.open_directory(parent) {
-            Err(Errno::STALE) => return Ok(None),
-            directory => directory?,
+            Err(errno) if is_failure(errno) => return Err(errno),
+            Err(_) => return Ok(None),
+            Ok(directory) => directory,
         };
         // The directory may have lost its bits since the name was given.
         let found = self.with_bits(directory.as_fd(), SEARCH, || {
@@ -247,8 +265,8 @@ impl Directory {
         });
         match found {
             Ok(found) => Ok(Some(found.stx_ino)),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(errno),
+            Err(errno) if is_failure(errno) => Err(errno),
+            Err(_) => Ok(None),
         }
     }
 
@@ -296,6 +314,12 @@ impl Gone {
             unnamed: operations.iter().filter_map(loses).collect(),
             missed: HashSet::new(),
         }
+    }
+
+    /// Whether an operation only changes objects that have lost a name since.
+    fn is_needless(&self, operation: &Operation) -> bool {
+        let touched = operation.change.touches();
+        !is_on_names(operation) && touched.iter().all(|object| self.unnamed.contains(object))
     }
 
     /// Nothing was found that this operation could change.

@@ -1,8 +1,10 @@
 //! Clients without a mount and a server on a real directory.
 
 mod client;
+mod collisions;
 mod hostile;
 mod kills;
+mod noticed;
 mod ordinary;
 mod process;
 mod tls;
@@ -79,6 +81,42 @@ const TESTS: &[(&str, fn())] = &[
     (
         "a_directory_of_another_user_is_shown_and_not_listed",
         ordinary::a_directory_of_another_user_is_shown_and_not_listed,
+    ),
+    (
+        "what_others_change_is_seen",
+        noticed::what_others_change_is_seen,
+    ),
+    (
+        "what_others_change_is_seen_by_an_ordinary_users_server",
+        noticed::what_others_change_is_seen_by_an_ordinary_users_server,
+    ),
+    (
+        "a_file_that_gets_the_number_of_another_one_is_another_one",
+        noticed::a_file_that_gets_the_number_of_another_one_is_another_one,
+    ),
+    (
+        "what_the_kernel_cannot_tell_any_more_is_seen_as_well",
+        noticed::what_the_kernel_cannot_tell_any_more_is_seen_as_well,
+    ),
+    (
+        "who_looks_at_a_file_that_is_always_written_gets_an_answer",
+        noticed::who_looks_at_a_file_that_is_always_written_gets_an_answer,
+    ),
+    (
+        "a_file_that_is_cut_is_read_to_its_new_end",
+        noticed::a_file_that_is_cut_is_read_to_its_new_end,
+    ),
+    (
+        "both_are_kept_and_the_server_goes_on",
+        collisions::both_are_kept_and_the_server_goes_on,
+    ),
+    (
+        "a_server_that_is_killed_takes_nothing_from_others",
+        collisions::a_server_that_is_killed_takes_nothing_from_others,
+    ),
+    (
+        "what_the_kernel_refuses_is_kept",
+        collisions::what_the_kernel_refuses_is_kept,
     ),
 ];
 

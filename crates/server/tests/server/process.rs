@@ -78,6 +78,17 @@ impl Process {
         self.child.wait().expect("wait for the server");
     }
 
+    /// Has it stand still, or go on.
+    pub fn pause(&self, is_paused: bool) {
+        let signal = if is_paused {
+            Signal::STOP
+        } else {
+            Signal::CONT
+        };
+        let pid = Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).expect("signal the server");
+    }
+
     /// Has it end by itself, when all that it has promised is made.
     pub fn stop(mut self) {
         let pid = Pid::from_child(&self.child);

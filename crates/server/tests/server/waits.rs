@@ -14,7 +14,7 @@ use crate::process::Process;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !holds() {
         assert!(Instant::now() < deadline, "{what}");

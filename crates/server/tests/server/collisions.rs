@@ -1,0 +1,185 @@
+//! A client and others change the same at once.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use surmise_remote::client::{Intent, Lost};
+use surmise_remote::errno::Errno;
+use surmise_remote::object::ObjectId;
+
+use crate::client::Client;
+use crate::kills::create;
+use crate::noticed::until_shown;
+use crate::process::Process;
+use crate::waits::until;
+
+fn write(client: &mut Client, object: ObjectId, text: &str) {
+    let written = client.change(Intent::Write {
+        object,
+        offset: Some(0),
+        data: text.into(),
+        strip: false,
+    });
+    written.expect("write");
+}
+
+fn text(path: PathBuf) -> String {
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What is kept of a file that had this name, as the server shows nobody.
+fn lost(export: &Path, name: &str) -> Vec<String> {
+    let all = fs::read_dir(export.join(".surmise/lost")).expect("list");
+    let all = all.map(|entry| entry.expect("an entry").path());
+    let is_of = |path: &PathBuf| {
+        let kept = path.file_name().expect("a name").to_string_lossy();
+        kept.starts_with(&format!("{name}.lost-"))
+    };
+    all.filter(is_of).map(text).collect()
+}
+
+/// What a client has changed and not sent, when others change the same.
+pub fn both_are_kept_and_the_server_goes_on() {
+    let export = tempfile::tempdir().expect("a directory");
+    let path = export.path();
+    fs::write(path.join("gone"), "before").expect("write");
+    fs::write(path.join("both"), "before").expect("write");
+    fs::create_dir(path.join("d")).expect("mkdir");
+    let server = Process::start(path);
+    let mut client = Client::new(path, 1);
+    until_shown("at first", &mut client, path);
+    // All of it is still with the client when others make theirs.
+    let find = |client: &mut Client, name: &str| {
+        let found = client.find(Path::new(name)).expect("look");
+        found.expect("it is there").0
+    };
+    let (gone, both) = (find(&mut client, "gone"), find(&mut client, "both"));
+    write(&mut client, gone, "client");
+    write(&mut client, both, "client");
+    let name = create(&mut client, "name");
+    write(&mut client, name, "client");
+    let inside = create(&mut client, "d/inside");
+    write(&mut client, inside, "client");
+    fs::remove_file(path.join("gone")).expect("remove");
+    fs::write(path.join("both"), "others").expect("write");
+    fs::write(path.join("name"), "others").expect("write");
+    fs::remove_dir(path.join("d")).expect("remove");
+    client.sync().expect("it is in the log");
+    until("the client is not told", || {
+        client.pump();
+        !client.lost.is_empty()
+    });
+    assert!(client.lost.iter().all(|(_, why)| *why == Lost::Overtaken));
+    assert_eq!(
+        client.call(surmise_remote::client::Request::Sync(0)),
+        Err(Errno::IO)
+    );
+    until_shown("afterwards", &mut client, path);
+    assert_eq!(text(path.join("name")), "client");
+    assert_eq!(text(path.join("name.conflict-1")), "others");
+    assert_eq!(text(path.join("both")), "client");
+    assert_eq!(text(path.join("both.conflict-1")), "others");
+    assert!(!path.join("gone").exists() && !path.join("d").exists());
+    assert_eq!(lost(path, "gone"), ["client"]);
+    assert_eq!(lost(path, "inside"), ["client"]);
+    // It goes on, and so does the next one.
+    let more = create(&mut client, "more");
+    write(&mut client, more, "client");
+    client.sync().expect("sync");
+    server.kill();
+    let server = Process::start(path);
+    until_shown("the next server", &mut client, path);
+    assert_eq!(text(path.join("more")), "client");
+    client.leave();
+    server.stop();
+}
+
+/// What others have written since a client did is not overwritten by the next server, which makes the log once more.
+pub fn a_server_that_is_killed_takes_nothing_from_others() {
+    let export = tempfile::tempdir().expect("a directory");
+    let path = export.path();
+    for round in 0..3 {
+        let server = Process::start(path);
+        let mut client = Client::new(path, round);
+        let name = format!("file{round}");
+        let object = create(&mut client, &name);
+        write(&mut client, object, "client");
+        client.sync().expect("sync");
+        until("it is not made", || {
+            fs::read_to_string(path.join(&name)).is_ok_and(|text| text == "client")
+        });
+        let edit = || fs::write(path.join(&name), "others, later").expect("write");
+        match round {
+            0 => {
+                edit();
+                until_shown("the edit", &mut client, path);
+                server.kill();
+            }
+            1 => {
+                edit();
+                server.kill();
+            }
+            _ => {
+                // The times of files are settled before the server says that all is made.
+                client.leave();
+                server.kill();
+                edit();
+                client = Client::new(path, 10);
+            }
+        }
+        let server = Process::start(path);
+        until_shown("the next server", &mut client, path);
+        assert_eq!(text(path.join(&name)), "others, later", "{round}");
+        client.leave();
+        server.stop();
+    }
+}
+
+/// The kernel refuses what the tree allows.
+pub fn what_the_kernel_refuses_is_kept() {
+    let export = tempfile::tempdir().expect("a directory");
+    let path = export.path();
+    fs::write(path.join("fixed"), "before").expect("write");
+    fs::create_dir(path.join("d")).expect("mkdir");
+    let chattr = |flag: &str| {
+        let mut chattr = Command::new("chattr");
+        let status = chattr
+            .arg(flag)
+            .arg(path.join("fixed"))
+            .arg(path.join("d"))
+            .status();
+        status.is_ok_and(|status| status.success())
+    };
+    if !chattr("+i") {
+        return surmise_testkit::skip("no file can be made immutable here");
+    }
+    let server = Process::start(path);
+    let mut client = Client::new(path, 1);
+    let fixed = client
+        .find(Path::new("fixed"))
+        .expect("look")
+        .expect("there")
+        .0;
+    write(&mut client, fixed, "client");
+    let inside = create(&mut client, "d/inside");
+    write(&mut client, inside, "client");
+    client.sync().expect("it is in the log");
+    until("the client is not told", || {
+        client.pump();
+        !client.lost.is_empty()
+    });
+    until_shown("afterwards", &mut client, path);
+    let other = create(&mut client, "other");
+    write(&mut client, other, "client");
+    client.leave();
+    server.stop();
+    assert!(chattr("-i"));
+    assert_eq!(text(path.join("fixed")), "before");
+    assert_eq!(text(path.join("other")), "client");
+    assert_eq!(lost(path, "fixed"), ["client"]);
+    assert_eq!(lost(path, "inside"), ["client"]);
+    let mode = fs::metadata(path.join(".surmise")).expect("look");
+    assert_eq!(mode.permissions().mode() & 0o777, 0o700);
+}
