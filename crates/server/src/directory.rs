@@ -87,6 +87,8 @@ pub(crate) struct Directory {
     ids: Ids,
     places: Places,
     directories: LruCache<u64, Arc<OwnedFd>>,
+    /// Directories that are being opened, each for the sake of the one before it.
+    opening: Vec<u64>,
     /// Open for writing.
     files: LruCache<u64, Arc<File>>,
     /// When files and directories were last changed, where the file system has not been told.
@@ -122,6 +124,7 @@ impl Directory {
             ids: Ids::default(),
             places: Places::default(),
             directories: LruCache::new(DIRECTORIES_OPEN),
+            opening: Vec::new(),
             files: LruCache::new(FILES_OPEN),
             stamps: HashMap::new(),
             gone: HashSet::new(),
@@ -260,9 +263,17 @@ impl Directory {
         if inode == self.lost_inode {
             return Ok(self.lost.clone());
         }
-        if depth > DEPTH_MAX {
+        // Others have moved directories: places that were right one after the other can lead in a circle.
+        if depth > DEPTH_MAX || self.opening.contains(&inode) {
             return Err(Errno::STALE);
         }
+        self.opening.push(inode);
+        let opened = self.find_directory(inode, depth);
+        self.opening.pop();
+        opened
+    }
+
+    fn find_directory(&mut self, inode: u64, depth: usize) -> Result<Arc<OwnedFd>, Errno> {
         if let Some(open) = self.directories.get(&inode).cloned() {
             if self.is_in_place(inode, &open, depth)? {
                 return Ok(open);
@@ -306,7 +317,10 @@ impl Directory {
                 if !self.may_walk {
                     return Err(Errno::STALE);
                 }
-                self.walk()?;
+                let opening = std::mem::take(&mut self.opening);
+                let walked = self.walk();
+                self.opening = opening;
+                walked?;
                 continue;
             };
             match self.open_at(inode, &place, flags, depth) {

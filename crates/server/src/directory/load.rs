@@ -165,7 +165,9 @@ impl Directory {
                 parent: directory,
                 name: name.clone(),
             };
-            self.places.add(entry.ino(), place);
+            if self.places.add(entry.ino(), place) {
+                self.note_new_place(entry.ino());
+            }
             entries.push((name, entry.ino(), is_directory));
         }
         Ok(entries)

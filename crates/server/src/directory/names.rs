@@ -220,9 +220,14 @@ impl Directory {
                     self.lose_name(&spot, object, &found)?;
                 }
             }
-            // It was made before a kill, or others have done the same.
+            // It was made before a kill, or others have done the same, or have moved it.
             None => {
-                if directory {
+                let inode = self.ids.inode(object);
+                let is_elsewhere = inode.is_some_and(|inode| self.open_inode(inode).is_ok());
+                if is_elsewhere {
+                    self.note_changed(spot.place.parent);
+                    self.note_changed_object(object);
+                } else if directory {
                     self.lose_directory(object);
                 }
             }

@@ -174,6 +174,13 @@ impl Directory {
         }
     }
 
+    /// An inode has a name that nobody has told of. It was given where nothing is watched, and the number of names has changed.
+    pub(super) fn note_new_place(&mut self, inode: u64) {
+        if self.noticed.handles.contains_key(&inode) {
+            self.note_changed(inode);
+        }
+    }
+
     pub(super) fn note_changed_object(&mut self, object: ObjectId) {
         self.noticed.changed.insert(object);
     }
@@ -243,38 +250,37 @@ impl Directory {
         }
         if is_directory {
             self.mark(inode, open, true);
+            if super::names_in(open).is_ok_and(|names| !names.is_empty()) {
+                // Others were there before it was watched.
+                self.note_changed(inode);
+            }
         }
     }
 
     /// Looks whether a name in a directory leads to another file than the one that had this inode number before. The number then
     /// stands for the new file.
     pub(super) fn renumber(&mut self, directory: BorrowedFd<'_>, name: &[u8], inode: u64) {
-        match self.noticed.handles.get(&inode) {
-            Some(before) => {
-                if let Ok(handle) = Handle::at(directory, name)
-                    && handle != *before
-                {
-                    self.retire(inode);
-                    self.noticed.learn(inode, handle);
-                }
-            }
-            None if self.ids.is_spent(inode) => self.give_id(inode),
-            None => {}
+        if let Some(before) = self.noticed.handles.get(&inode)
+            && let Ok(handle) = Handle::at(directory, name)
+            && handle != *before
+        {
+            self.retire(inode);
+            self.noticed.learn(inode, handle);
+        }
+        if self.ids.is_spent(inode) {
+            self.give_id(inode);
         }
     }
 
     /// The object that an inode was is gone, and the inode is another one.
     fn retire(&mut self, inode: u64) {
         self.note_changed(inode);
-        let parent = self.places.get(inode).map(|place| place.parent);
         let places = self.places.take(inode);
         self.forget_inode(inode);
         // Names in these directories have led to the old object.
         for place in places {
+            self.note_changed(place.parent);
             self.places.add(inode, place);
-        }
-        if let Some(parent) = parent {
-            self.note_changed(parent);
         }
         self.give_id(inode);
     }

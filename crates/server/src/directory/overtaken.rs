@@ -187,9 +187,9 @@ impl Directory {
             if found.stx_mask & StatxFlags::BTIME.bits() != 0 && born > ended {
                 let places = self.places.take(inode);
                 self.forget_inode(inode);
-                places
-                    .into_iter()
-                    .for_each(|place| self.places.add(inode, place));
+                for place in places {
+                    self.places.add(inode, place);
+                }
             }
         }
         Ok(())

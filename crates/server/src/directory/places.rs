@@ -24,18 +24,22 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn add(&mut self, inode: u64, place: Place) {
+    /// Whether the place was not known.
+    pub(super) fn add(&mut self, inode: u64, place: Place) -> bool {
         match self.one.get(&inode) {
             None => {
                 self.last.remove(&inode);
                 self.one.insert(inode, place);
+                true
             }
-            Some(one) if *one == place => {}
+            Some(one) if *one == place => false,
             Some(_) => {
                 let more = self.more.entry(inode).or_default();
-                if !more.contains(&place) {
+                let is_new = !more.contains(&place);
+                if is_new {
                     more.push(place);
                 }
+                is_new
             }
         }
     }

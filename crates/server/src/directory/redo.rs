@@ -273,10 +273,24 @@ impl Directory {
     /// Which inode an object is.
     fn resolve(&mut self, id: ObjectId, bindings: &mut Bindings) -> Result<Option<u64>, Errno> {
         let named = bindings.places.get(&id).and_then(|places| places.last());
-        let named = named.filter(|_| bindings.created.contains(&id)).cloned();
-        let Some(named) = named else {
+        let Some(named) = named.filter(|_| bindings.created.contains(&id)).cloned() else {
             return Ok(self.ids.inode(id));
         };
+        // Names that could not be given, since others were in the way, can lead in a circle.
+        bindings.created.remove(&id);
+        let found = self.resolve_at(id, named, bindings);
+        if !matches!(found, Ok(Some(_))) {
+            bindings.created.insert(id);
+        }
+        found
+    }
+
+    fn resolve_at(
+        &mut self,
+        id: ObjectId,
+        named: Named,
+        bindings: &mut Bindings,
+    ) -> Result<Option<u64>, Errno> {
         let Some(inode) = self.inode_at(&named, bindings)? else {
             return Ok(None);
         };
@@ -286,7 +300,6 @@ impl Directory {
         self.ids.pair(id, inode);
         let name = named.name;
         self.places.add(inode, Place { parent, name });
-        bindings.created.remove(&id);
         Ok(Some(inode))
     }
 }

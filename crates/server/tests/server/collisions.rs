@@ -8,6 +8,7 @@ use std::process::Command;
 use surmise_remote::client::{Intent, Lost};
 use surmise_remote::errno::Errno;
 use surmise_remote::object::ObjectId;
+use surmise_remote::operation::{NewKind, NewObject};
 
 use crate::client::Client;
 use crate::kills::create;
@@ -182,4 +183,98 @@ pub fn what_the_kernel_refuses_is_kept() {
     assert_eq!(lost(path, "inside"), ["client"]);
     let mode = fs::metadata(path.join(".surmise")).expect("look");
     assert_eq!(mode.permissions().mode() & 0o777, 0o700);
+}
+
+/// Some path; most of them are met again.
+fn some_path(random: &mut fastrand::Rng) -> PathBuf {
+    let mut path = PathBuf::new();
+    for _ in 0..random.usize(1..4) {
+        path.push(char::from(b'a' + random.u8(0..3)).to_string());
+    }
+    path
+}
+
+/// Something that a client does, whatever becomes of it.
+fn client_does(client: &mut Client, random: &mut fastrand::Rng) -> Result<(), Errno> {
+    let path = some_path(random);
+    let intent = match random.u8(0..10) {
+        0..=3 => Intent::Create {
+            place: client.place(&path)?,
+            new: NewObject {
+                kind: match random.bool() {
+                    true => NewKind::Regular,
+                    false => NewKind::Directory,
+                },
+                permissions: 0o755,
+                owner: rustix::process::geteuid().as_raw(),
+                group: rustix::process::getegid().as_raw(),
+            },
+        },
+        4 => Intent::Remove {
+            place: client.place(&path)?,
+            directory: random.bool(),
+        },
+        5 | 6 => Intent::Rename {
+            from: client.place(&path)?,
+            to: client.place(&some_path(random))?,
+            no_replace: false,
+            exchange: random.u8(0..4) == 0,
+        },
+        7 => Intent::Link {
+            object: client.find(&path)?.ok_or(Errno::NOENT)?.0,
+            place: client.place(&some_path(random))?,
+        },
+        _ => Intent::Write {
+            object: client.find(&path)?.ok_or(Errno::NOENT)?.0,
+            offset: None,
+            data: vec![b'c'; random.usize(1..100)],
+            strip: false,
+        },
+    };
+    client.change(intent).map(drop)
+}
+
+fn others_do(export: &Path, random: &mut fastrand::Rng) -> std::io::Result<()> {
+    let path = export.join(some_path(random));
+    match random.u8(0..9) {
+        0 | 1 => fs::write(path, vec![b'o'; random.usize(1..100)]),
+        2 | 3 => fs::create_dir(path),
+        4 => fs::remove_file(path),
+        5 => fs::remove_dir_all(path),
+        6 => fs::hard_link(path, export.join(some_path(random))),
+        _ => fs::rename(path, export.join(some_path(random))),
+    }
+}
+
+/// Both do anything anywhere: the server goes on, and afterwards the client shows what is there.
+pub fn whatever_both_do_they_come_to_see_the_same() {
+    let Ok(seeds) = std::env::var("SURMISE_SEEDS") else {
+        return surmise_testkit::skip("it tries as many seeds as SURMISE_SEEDS says");
+    };
+    let seeds: u64 = seeds.parse().expect("a number");
+    for seed in 0..seeds {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let export = tempfile::tempdir().expect("a directory");
+        let path = export.path();
+        let mut server = Process::start(path);
+        let mut client = Client::new(path, 1);
+        for step in 0..200 {
+            for _ in 0..random.usize(0..4) {
+                // What others change meanwhile is seen while it comes to be, and may fail.
+                let _ = client_does(&mut client, &mut random);
+            }
+            for _ in 0..random.usize(0..4) {
+                let _ = others_do(path, &mut random);
+            }
+            if seed % 3 == 2 && step == 100 {
+                server.kill();
+                server = Process::start(path);
+            }
+        }
+        // It fails where a change was not made.
+        let _ = client.sync();
+        until_shown(&format!("seed {seed}"), &mut client, path);
+        client.leave();
+        server.stop();
+    }
 }

@@ -115,6 +115,10 @@ const TESTS: &[(&str, fn())] = &[
         collisions::a_server_that_is_killed_takes_nothing_from_others,
     ),
     (
+        "whatever_both_do_they_come_to_see_the_same",
+        collisions::whatever_both_do_they_come_to_see_the_same,
+    ),
+    (
         "what_the_kernel_refuses_is_kept",
         collisions::what_the_kernel_refuses_is_kept,
     ),
