@@ -69,6 +69,14 @@ fn name(bytes: &[u8]) -> Name {
     Name::try_from(bytes).expect("a name")
 }
 
+fn load(disk: &Tree, object: ObjectId) -> Result<Loaded, Errno> {
+    let found = disk.get(object).cloned().ok_or(Errno::STALE)?;
+    Ok(Loaded {
+        object: found,
+        parent: disk.parent(object),
+    })
+}
+
 /// What a client sends, from its first byte on: the server answers or parts with the client, and no object of the export is
 /// changed without a record. Whether all of it was messages.
 ///
@@ -91,12 +99,7 @@ pub fn to_server(bytes: &[u8]) -> bool {
                 match effect {
                     server::Effect::Hurry(_) => {}
                     server::Effect::Load(object, _) => {
-                        let loaded = disk.get(object).cloned().ok_or(Errno::STALE);
-                        let loaded = loaded.map(|found| Loaded {
-                            object: found,
-                            parent: disk.parent(object),
-                        });
-                        events.push(server::Event::Loaded(object, loaded));
+                        events.push(server::Event::Loaded(object, load(&disk, object)));
                     }
                     server::Effect::Read {
                         client,

@@ -9,6 +9,7 @@
 
 mod answers;
 mod disk;
+mod effects;
 mod ending;
 mod locking;
 mod machine;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
-use surmise_remote::client::{self, Lost, Token};
+use surmise_remote::client::{self, Token};
 use surmise_remote::frame::{ClientKey, Space, Urgency};
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
@@ -16,7 +16,6 @@ use crate::machine::Machine;
 use crate::others::Others;
 use crate::truth::{Truth, first_copy};
 use crate::what::{OnServer, What};
-use crate::wire::over_the_wire;
 
 const MACHINES: usize = 3;
 const CALLS_EACH: u32 = 60;
@@ -135,31 +134,36 @@ impl World {
             world.at(0, What::Connect(machine));
             world.at(1, What::Program(machine));
         }
+        world.plan(&faults);
+        world
+    }
+
+    /// When what fails.
+    fn plan(&mut self, faults: &Faults) {
         for machine in 0..MACHINES * usize::from(faults.cuts) {
-            for _ in 0..world.random.u32(0..3) {
-                let after = world.random.u64(0..2_000);
-                world.at(after, What::Cut(machine));
+            for _ in 0..self.random.u32(0..3) {
+                let after = self.random.u64(0..2_000);
+                self.at(after, What::Cut(machine));
             }
         }
         if faults.server_crashes {
-            for _ in 0..world.random.u32(1..3) {
-                let after = world.random.u64(0..2_000);
-                world.at(after, What::ServerCrashes);
+            for _ in 0..self.random.u32(1..3) {
+                let after = self.random.u64(0..2_000);
+                self.at(after, What::ServerCrashes);
             }
         }
         if faults.client_crashes {
-            let after = world.random.u64(0..2_000);
-            let machine = world.random.usize(0..MACHINES);
-            world.at(after, What::ClientCrashes(machine));
+            let after = self.random.u64(0..2_000);
+            let machine = self.random.usize(0..MACHINES);
+            self.at(after, What::ClientCrashes(machine));
         }
         if faults.others {
-            world.disk.others_change = true;
+            self.disk.others_change = true;
             for _ in 0..OTHERS_CHANGES {
-                let after = world.random.u64(0..2_000);
-                world.at(after, What::OthersChange);
+                let after = self.random.u64(0..2_000);
+                self.at(after, What::OthersChange);
             }
         }
-        world
     }
 
     pub fn run(mut self) -> Told {
@@ -204,7 +208,7 @@ impl World {
     }
 
     /// How long a disk takes: now and then longer than a connection that breaks and is made again.
-    fn slowly(&mut self) -> u64 {
+    pub fn slowly(&mut self) -> u64 {
         if self.random.u8(0..8) == 0 {
             self.random.u64(0..400)
         } else {
@@ -212,13 +216,13 @@ impl World {
         }
     }
 
-    fn soon(&mut self, what: What) {
+    pub fn soon(&mut self, what: What) {
         let after = self.random.u64(0..8);
         self.at(after, what);
     }
 
     /// What is not awaited can be answered long after.
-    fn by_urgency(&mut self, urgency: Urgency, what: What) {
+    pub fn by_urgency(&mut self, urgency: Urgency, what: What) {
         match urgency {
             Urgency::Awaited => self.soon(what),
             Urgency::Ahead => {
@@ -383,7 +387,7 @@ impl World {
         self.tell_client(machine, client::Event::Connected);
     }
 
-    fn cut(&mut self, machine: usize) {
+    pub fn cut(&mut self, machine: usize) {
         if let Some(link) = self.links[machine].take() {
             // The other side may take long to notice.
             let after = self.random.u64(0..200);
@@ -391,133 +395,6 @@ impl World {
             self.tell_client(machine, client::Event::Cut);
             let after = self.random.u64(0..1_000);
             self.at(after, What::Connect(machine));
-        }
-    }
-
-    /// Messages arrive in the order in which they were sent.
-    fn arrives(&mut self, link: Link, to_server: bool) -> u64 {
-        let earliest = self.now + self.random.u64(1..15);
-        let arrival = self.arrivals.entry((link, to_server)).or_default();
-        *arrival = earliest.max(*arrival);
-        *arrival - self.now
-    }
-
-    pub fn tell_server(&mut self, event: server::Event) {
-        let Some(server) = &mut self.server else {
-            return;
-        };
-        let mut effects = Vec::new();
-        server.event(Moment(self.now), event, &mut effects);
-        let wakes_at = server.wakes_at();
-        let start = self.start;
-        for effect in effects {
-            match effect {
-                server::Effect::Send(link, message) => {
-                    let message = over_the_wire(&message);
-                    let after = self.arrives(link, false);
-                    self.at(after, What::ToClient(link, message));
-                }
-                server::Effect::Close(link) => {
-                    self.server_links.remove(&link);
-                    // Behind all that was sent.
-                    let after = self.arrives(link, false);
-                    self.at(after, What::ClientSees(link));
-                }
-                server::Effect::Load(object, urgency) => {
-                    let load = What::OnServer(start, OnServer::Load(object));
-                    self.by_urgency(urgency, load);
-                }
-                // It is answered sooner or later anyhow.
-                server::Effect::Hurry(_) => {}
-                server::Effect::Read {
-                    client,
-                    request,
-                    object,
-                    offset,
-                    length,
-                    urgency,
-                } => {
-                    let read = OnServer::Read(client, request, object, offset, length);
-                    self.by_urgency(urgency, What::OnServer(start, read));
-                }
-                server::Effect::Space { client, request } => {
-                    self.soon(What::OnServer(start, OnServer::Space(client, request)));
-                }
-                server::Effect::Record(number, record) => {
-                    self.disk.write(number, record);
-                    let after = self.slowly();
-                    self.at(after, What::OnServer(start, OnServer::Flush));
-                }
-                server::Effect::Drop(_) => {}
-            }
-        }
-        if let Some(at) = wakes_at {
-            let after = at.0.saturating_sub(self.now).max(1);
-            self.at(after, What::OnServer(start, OnServer::Tick));
-        }
-        self.look_whether_seen();
-    }
-
-    pub fn tell_client(&mut self, machine: usize, event: client::Event) {
-        let mut effects = Vec::new();
-        let client = &mut self.machines[machine].client;
-        client.event(Moment(self.now), event, &mut effects);
-        let wakes_at = client.wakes_at();
-        for effect in effects {
-            self.client_effect(machine, effect);
-        }
-        if let Some(at) = wakes_at {
-            let after = at.0.saturating_sub(self.now).max(1);
-            self.at(after, What::ClientTick(machine));
-        }
-    }
-
-    fn client_effect(&mut self, machine: usize, effect: client::Effect) {
-        let session = self.machines[machine].session;
-        match effect {
-            client::Effect::Send(message) => {
-                if let Some(link) = self.links[machine] {
-                    let message = over_the_wire(&message);
-                    let after = self.arrives(link, true);
-                    self.at(after, What::ToServer(link, message));
-                }
-            }
-            client::Effect::Answer(token, answer) => self.answered(machine, token, answer),
-            client::Effect::Store {
-                object,
-                offset,
-                data,
-            } => {
-                let bytes = self.machines[machine].store.entry(object).or_default();
-                let offset = usize::try_from(offset).expect("small");
-                if bytes.len() < offset + data.len() {
-                    bytes.resize(offset + data.len(), 0);
-                }
-                bytes[offset..offset + data.len()].copy_from_slice(&data);
-            }
-            client::Effect::Resize(object, size) => {
-                let bytes = self.machines[machine].store.entry(object).or_default();
-                bytes.resize(usize::try_from(size).expect("small"), 0);
-            }
-            client::Effect::Discard(object) => {
-                self.machines[machine].store.remove(&object);
-            }
-            client::Effect::Invalidate(number, object) => {
-                self.soon(What::KernelForgets(machine, session, number, object));
-            }
-            client::Effect::Suspend => self.machines[machine].forget(|_| true),
-            client::Effect::Parted(_) => {}
-            client::Effect::Left => self.left(machine),
-            client::Effect::Reconnect => self.cut(machine),
-            client::Effect::LocksLost(count) => {
-                let losses = self.machines[machine].client.losses();
-                assert!(count > 0 && losses > 0);
-                self.locking.told(machine);
-            }
-            client::Effect::Lost(operations, why) => {
-                assert_eq!(why, Lost::Expired, "{operations:?}");
-                self.told.lost += operations.len();
-            }
         }
     }
 }
