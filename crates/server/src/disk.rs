@@ -327,6 +327,8 @@ impl Disk {
             && bytes < ANSWERS_BYTES_MAX
             && let Some(question) = self.next_question(answers.len())
         {
+            // Before the question is looked at: what changes afterwards is told behind its answer.
+            answers.extend(events_of(self.directory.take_changes()));
             let mut answer = self.answer(&question);
             if lacks_files(&answer) {
                 self.directory.close_all();
@@ -336,7 +338,7 @@ impl Disk {
                 bytes += data.len();
             }
             // To look may show that something else is not what it was.
-            answers.extend(events_of(self.directory.take_changes()));
+            answers.extend(events_of(self.directory.take_noted()));
             answers.push(answer);
         }
         answers

@@ -86,9 +86,14 @@ impl Directory {
         self.noticed.listener = listener;
     }
 
-    /// What was changed and has not been told.
+    /// What was changed until now and has not been told.
     pub(crate) fn take_changes(&mut self) -> Option<Changes> {
         self.hear();
+        self.take_noted()
+    }
+
+    /// What was found to be changed and has not been told. What the kernel has to tell is left for later.
+    pub(crate) fn take_noted(&mut self) -> Option<Changes> {
         let changed = std::mem::take(&mut self.noticed.changed);
         match std::mem::take(&mut self.noticed.any) {
             true => Some(Changes::Any),

@@ -149,7 +149,19 @@ fn s60_builds_on_both_sides_at_once_come_to_one_tree() {
         far.sh("cd mount/there/build && git fsck --strict && git status --porcelain");
         let look = |at: &str| far.sh(&format!("cd {at} && {LOOK}")).stdout;
         far.sh("sync mount/there/build/Makefile");
-        until("the trees differ", || look("mount") == look("export"));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let (ours, real) = (look("mount"), look("export"));
+            if ours == real {
+                break;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "the mount shows {:?}, and not {:?}",
+                ours.lines().find(|line| !real.contains(line)),
+                real.lines().find(|line| !ours.contains(line)),
+            );
+        }
         mount.unmount();
         far.sh("cd export/there/build && git fsck --strict && git status --porcelain");
         far.sh("cd export/here/build && git fsck --strict && git status --porcelain");
