@@ -93,6 +93,8 @@ pub fn driver_of(directory: &Path) -> Result<Box<dyn Driver>, NoDriver> {
     let found = match mount.kind.as_str() {
         "ext4" => drivers::ext4(&mount, opened),
         "btrfs" => drivers::btrfs(&mount, opened),
+        // A user may have mounted it by the program of FUSE.
+        "fuse.surmise" => Ok(drivers::far(&mount, opened)),
         kind => Err(Lack::Reason(format!(
             "no setting of {kind} is known that does"
         ))),

@@ -90,12 +90,17 @@ pub struct Arguments {
     no_exec: bool,
 
     /// Stay in the foreground
-    #[arg(long)]
+    #[arg(long, conflicts_with = "command")]
     foreground: bool,
 
     /// The caller waits for a line on standard output; then all goes on in the background
     #[arg(long, hide = true, conflicts_with = "foreground")]
     background: bool,
+
+    /// A command and its arguments, for which alone it is mounted: its fsyncs cost nothing, and nothing that it puts out is seen
+    /// before what it had changed is on the server's disk (as by `surmise sync --on DIR`)
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
 }
 
 /// A peer that does not answer for half a minute is taken for gone.
@@ -107,14 +112,22 @@ Examples:
   surmise mounts                      what is mounted, and whether anything waits
   surmise umount ~/src                when it returns, all changes are in src on host
   surmise mount --ssh 'ssh -p 2222' me@host:/srv/data /mnt
-  surmise mount surmise://host/src ~/src   by TLS, from `surmise serve --listen` on host";
+  surmise mount surmise://host/src ~/src   by TLS, from `surmise serve --listen` on host
+  surmise mount host:src ~/src -- make -C ~/src
+
+Exit status:
+  with a command, as of `surmise sync`; 125 also if changes were lost when it was unmounted";
 
 impl Arguments {
     /// Mounts, and returns when the mount can be used.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let mount_point = mount_point(&self.directory)?;
         if !self.foreground && !self.background {
-            return start_in_background();
+            let mounted = start_in_background()?;
+            return match self.command.is_empty() || mounted != ExitCode::SUCCESS {
+                true => Ok(mounted),
+                false => run_on(&mount_point, &self.command),
+            };
         }
         if self.owner.is_some() && !rustix::process::geteuid().is_root() {
             return Err(
@@ -273,6 +286,33 @@ fn mount_point(directory: &Path) -> Result<PathBuf, Failure> {
         )));
     }
     Ok(found)
+}
+
+/// Runs a command with what it changes on the mount durable before anything else shows it, and then unmounts.
+fn run_on(mount_point: &Path, command: &[OsString]) -> Result<ExitCode, Failure> {
+    let failed = |what: &'static str| {
+        move |error: io::Error| Failure::new(format_args!("{what} for the command: {error}"))
+    };
+    let program = std::env::current_exe().map_err(failed("find this program"))?;
+    let sync = Command::new(&program)
+        .args(["sync", "--on"])
+        .arg(mount_point)
+        .arg("--")
+        .args(command)
+        .status()
+        .map_err(failed("start `surmise sync`"))?;
+    let unmounted = Command::new(&program)
+        .arg("umount")
+        .arg(mount_point)
+        .status()
+        .map_err(failed("start `surmise umount`"))?;
+    if !unmounted.success() {
+        // It has said why.
+        return Ok(ExitCode::from(125));
+    }
+    // That of `surmise sync` is always a number: it stands for the command.
+    let code = sync.code().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(125)))
 }
 
 /// Starts this program once more, and waits until that one has mounted.

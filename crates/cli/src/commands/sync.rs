@@ -27,7 +27,8 @@ use crate::synchrony;
 /// that waits shares one commit.
 ///
 /// That takes a file system that keeps the order of changes: a volume (`surmise volume`), ext4 mounted with
-/// data=journal, or ext4 with nodelalloc and the attribute j on the directory. On any other one, and while
+/// data=journal, ext4 with nodelalloc and the attribute j on the directory, or a directory of another machine (`surmise
+/// mount`). On any other one, and while
 /// the command has files of the volume mapped for writing (other than the -shm files of SQLite), files elsewhere
 /// open for writing, or a connection to a Unix socket outside, its fsyncs are real ones: --stats tells why.
 #[derive(clap::Args)]

@@ -5,6 +5,7 @@ mod locks;
 mod noticed;
 mod programs;
 mod several;
+mod synced;
 mod tls;
 mod usage;
 

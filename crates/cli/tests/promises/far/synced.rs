@@ -1,0 +1,99 @@
+//! Commands whose syncs on a far directory are put off.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Far;
+use crate::setting::as_own_user;
+
+/// Makes files, syncs each, and says so.
+const SYNCS: &str = "\
+import os, sys
+for n in range(100):
+    fd = os.open(f'there/{n}', os.O_CREAT | os.O_WRONLY)
+    os.write(fd, b'kept')
+    os.fsync(fd)
+    os.close(fd)
+open('there/done', 'w').close()
+print('all is durable', flush=True)
+";
+
+#[test]
+fn s57_a_command_whose_syncs_are_put_off_shows_nothing_before_the_server_has_it() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        let server = far.serve("60");
+        let mount = far.mount("there");
+        fs::write(mount.path().join("first"), "").expect("write");
+        let process = Pid::from_child(&server.0);
+        let listed = fs::read_dir(mount.path()).expect("list").count();
+        assert_eq!(listed, 1);
+        kill_process(process, Signal::STOP).expect("it runs");
+        let outcome = thread::scope(|scope| {
+            let words = ["sync", "--on", "there", "--", "python3", "-c", SYNCS];
+            let command = scope.spawn(move || setting.surmise(&words).in_place().outcome());
+            // The program waits for nothing: it gets to its end with no server.
+            while !mount.path().join("done").exists() {
+                assert!(!command.is_finished(), "it has ended");
+                thread::sleep(Duration::from_millis(10));
+            }
+            thread::sleep(Duration::from_millis(300));
+            assert!(!command.is_finished(), "it has ended");
+            kill_process(process, Signal::CONT).expect("it is there");
+            command.join().expect("it does not panic")
+        });
+        outcome.assert_success().assert_no_stderr();
+        assert_eq!(outcome.stdout, "all is durable\n");
+        // What was shown outlives the client. The server makes in its directory what its log has.
+        drop(mount);
+        let is_there = |number: u32| {
+            let kept = fs::read_to_string(far.export().join(number.to_string()));
+            kept.is_ok_and(|kept| kept == "kept")
+        };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !(0..100).all(is_there) {
+            assert!(Instant::now() < deadline, "what was shown is not there");
+            thread::sleep(Duration::from_millis(10));
+        }
+    });
+}
+
+#[test]
+fn s55_a_directory_can_be_mounted_for_one_command() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        far.setting.scratch.directory("there");
+        let program = surmise_testkit::copied_binary(&far.setting.scratch);
+        let (program, ssh) = (program.display().to_string(), far.path("ssh"));
+        let source = format!("near:{}", far.export().display());
+        let script = "echo hello > there/file && sync there/file && echo made && exit 7";
+        let words = [
+            "mount",
+            "--ssh",
+            &ssh.display().to_string(),
+            "--server-command",
+            &program,
+            &source,
+            "there",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ];
+        let run = setting.surmise(&words).in_place();
+        let outcome = run.env("TMPDIR", far.path("tmp")).outcome();
+        assert_eq!(outcome.code, 7, "{}", outcome.stderr);
+        assert_eq!(outcome.stdout, "made\n");
+        outcome.assert_no_stderr();
+        let made = fs::read_to_string(far.export().join("file"));
+        assert_eq!(made.expect("read"), "hello\n");
+        assert_eq!(fs::read_dir(far.path("there")).expect("list").count(), 0);
+    });
+}
