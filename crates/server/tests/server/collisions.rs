@@ -67,7 +67,8 @@ pub fn both_are_kept_and_the_server_goes_on() {
     fs::write(path.join("both"), "others").expect("write");
     fs::write(path.join("name"), "others").expect("write");
     fs::remove_dir(path.join("d")).expect("remove");
-    client.sync().expect("it is in the log");
+    // It is in the log, or the client has learned by then that it could not be made.
+    let _ = client.sync();
     until("the client is not told", || {
         client.pump();
         !client.lost.is_empty()
@@ -166,7 +167,8 @@ pub fn what_the_kernel_refuses_is_kept() {
     write(&mut client, fixed, "client");
     let inside = create(&mut client, "d/inside");
     write(&mut client, inside, "client");
-    client.sync().expect("it is in the log");
+    // It is in the log, or the client has learned by then that it could not be made.
+    let _ = client.sync();
     until("the client is not told", || {
         client.pump();
         !client.lost.is_empty()
