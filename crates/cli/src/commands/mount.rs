@@ -8,12 +8,14 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use rustix::process::Signal;
 use surmise_linux::users::user_and_group_of;
 use surmise_mount::connection::{NoConnection, Told, Transport};
 use surmise_mount::device::{MountError, MountOptions};
 use surmise_mount::run::{RunError, Wanted, run};
 use surmise_mount::source::{Source, Way};
 use surmise_mount::status;
+use surmise_sys::signals;
 use surmise_tls::{ConnectError, Target};
 
 use crate::credentials;
@@ -99,7 +101,7 @@ pub struct Arguments {
 
     /// A command and its arguments, for which alone it is mounted: its fsyncs cost nothing, and nothing that it puts out is seen
     /// before what it had changed is on the server's disk (as by `surmise sync --on DIR`)
-    #[arg(last = true, value_name = "CMD")]
+    #[arg(trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
@@ -294,6 +296,9 @@ fn run_on(mount_point: &Path, command: &[OsString]) -> Result<ExitCode, Failure>
         move |error: io::Error| Failure::new(format_args!("{what} for the command: {error}"))
     };
     let program = std::env::current_exe().map_err(failed("find this program"))?;
+    // A Ctrl-C is for the command, which gets an empty mask. The mount has to go when that has ended.
+    let stops = [Signal::INT, Signal::QUIT, Signal::TERM];
+    signals::block(&stops).map_err(failed("block signals"))?;
     let sync = Command::new(&program)
         .args(["sync", "--on"])
         .arg(mount_point)
