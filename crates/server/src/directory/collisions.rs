@@ -239,15 +239,22 @@ impl Directory {
         ));
     }
 
-    /// Whether an inode is below `lost`: no client has it any more.
+    /// Whether an inode is below `lost` alone: no client has it any more. A client may have given it another name since.
     pub(super) fn is_lost(&self, inode: u64) -> bool {
         if !self.collisions.has_lost {
             return false;
         }
-        let mut at = inode;
+        let mut places = self.places.all(inode).peekable();
+        places.peek().is_some() && places.all(|place| self.leads_to_lost(place.parent))
+    }
+
+    fn leads_to_lost(&self, directory: u64) -> bool {
+        let mut at = directory;
         for _ in 0..DEPTH_MAX {
+            if at == self.lost_inode {
+                return true;
+            }
             match self.places.get(at) {
-                Some(place) if place.parent == self.lost_inode => return true,
                 Some(place) => at = place.parent,
                 None => return false,
             }

@@ -83,6 +83,12 @@ impl Places {
         self.last.remove(&inode);
     }
 
+    /// Where an inode is, as far as that is known.
+    pub(super) fn all(&self, inode: u64) -> impl Iterator<Item = &Place> {
+        let more = self.more.get(&inode).into_iter().flatten();
+        self.one.get(&inode).into_iter().chain(more)
+    }
+
     /// Where an inode is, or was when it was last seen.
     pub(super) fn last(&self, inode: u64) -> Option<&Place> {
         self.get(inode).or_else(|| self.last.get(&inode))
