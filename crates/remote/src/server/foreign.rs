@@ -129,7 +129,10 @@ impl Server {
             }
             Err(errno) => {
                 self.send(client, failed(request, object, errno), effects);
-                self.changed(object, effects);
+                // It is not where it was. What the server may not read, it may not read the next time either.
+                if errno == Errno::STALE {
+                    self.changed(object, effects);
+                }
             }
         }
     }
