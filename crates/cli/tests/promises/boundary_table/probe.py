@@ -100,7 +100,10 @@ for host, port in targets["tcp"]:
 def _():
     reached = []
     for top in ("/run", "/var/run", "/tmp"):
-        for directory, _, names in os.walk(top):
+        for directory, below, names in os.walk(top):
+            # Other tests have far directories mounted in theirs, some of them with a server that has ended.
+            own = os.path.basename(os.path.dirname(__file__))
+            below[:] = [name for name in below if name == own or not name.startswith("surmise-test-")]
             for path in (f"{directory}/{name}" for name in names):
                 try:
                     if stat.S_ISSOCK(os.lstat(path).st_mode):

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Far;
+use super::{Far, assert_unmounted_quietly};
 use crate::setting::as_own_user;
 
 /// Makes files, syncs each, and says so.
@@ -91,7 +91,7 @@ fn s55_a_directory_can_be_mounted_for_one_command() {
         let outcome = run.env("TMPDIR", far.path("tmp")).outcome();
         assert_eq!(outcome.code, 7, "{}", outcome.stderr);
         assert_eq!(outcome.stdout, "made\n");
-        outcome.assert_no_stderr();
+        assert_unmounted_quietly(&outcome);
         let made = fs::read_to_string(far.export().join("file"));
         assert_eq!(made.expect("read"), "hello\n");
         assert_eq!(fs::read_dir(far.path("there")).expect("list").count(), 0);
