@@ -26,7 +26,7 @@ use crate::failure::Failure;
 use crate::json::Json;
 
 /// Exit status of `run`, `shell` and `sync` when Surmise itself fails; lower ones are the command's.
-const LAUNCH_FAILED: u8 = 125;
+pub const LAUNCH_FAILED: u8 = 125;
 
 /// What to do.
 #[derive(clap::Subcommand)]
@@ -107,6 +107,7 @@ impl Command {
     pub fn failed(&self) -> u8 {
         match self {
             Self::Run(_) | Self::Shell(_) | Self::Sync(_) => LAUNCH_FAILED,
+            Self::Mount(arguments) if arguments.has_command() => LAUNCH_FAILED,
             _ => 1,
         }
     }

@@ -32,16 +32,17 @@ pub enum LockKind {
 }
 
 impl LockKind {
-    const WIRE: [(u32, Self); 3] = [(0, Self::Shared), (1, Self::Exclusive), (2, Self::None)];
-
     fn of_wire(number: u32) -> Option<Self> {
-        let mut all = Self::WIRE.into_iter();
-        all.find_map(|(one, kind)| (one == number).then_some(kind))
+        let all = [Self::Shared, Self::Exclusive, Self::None];
+        all.into_iter().find(|kind| kind.to_wire() == number)
     }
 
     fn to_wire(self) -> u32 {
-        let found = Self::WIRE.into_iter().find(|(_, kind)| *kind == self);
-        found.map_or(0, |(number, _)| number)
+        match self {
+            Self::Shared => 0,
+            Self::Exclusive => 1,
+            Self::None => 2,
+        }
     }
 }
 

@@ -25,7 +25,8 @@ impl From<Postponed> for io::Error {
 }
 
 impl Postponed {
-    pub(crate) fn is(error: &io::Error) -> bool {
+    /// Whether an error is this one.
+    pub fn is(error: &io::Error) -> bool {
         error.get_ref().is_some_and(|inner| inner.is::<Self>())
     }
 }

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -108,13 +108,9 @@ pub fn run(
         keep_connected(&line, &transport, &tell)
     })?;
     let (root, user) = shell.welcomed().map_err(RunError::from)?;
-    let device = device::mount(&wanted.source, &wanted.mount_point, wanted.how);
-    if device.is_err() && shell.status().is_connected {
-        // Otherwise the server would know a client that never comes again.
-        shell.leave();
-    }
-    let device = device?;
-    let mounted = Mounted(wanted.mount_point.clone());
+    let leaving = Leaving(Arc::clone(&shell));
+    let device = device::mount(&wanted.source, &wanted.mount_point, wanted.how)?;
+    let mounted = Mounted(Place::new(wanted.mount_point.clone()));
     let (own, group) = wanted.owner.unwrap_or_else(own_user);
     let owners = Owners::new(user, own, group);
     let (begun, beginning) = channel();
@@ -143,8 +139,9 @@ pub fn run(
     unmount_on_signals(&mounted)?;
     // The kernel's first request is served when the mount is used; that it is mounted is enough.
     ready()?;
+    leaving.stays();
     let served = session.serve_beside(&*far, &|| File::open("/proc").ok().map(Into::into));
-    mounted.has_gone();
+    let _ = mounted.0.has_gone();
     shell.leave();
     let lost = shell.lost();
     let joined = connection.join();
@@ -174,20 +171,50 @@ fn begin<T: Send + 'static>(
     thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
-/// A mount that goes when this does.
-struct Mounted(PathBuf);
+/// Where something is mounted; `None` when it has gone. What the place shows from then on is another's.
+#[derive(Clone)]
+struct Place(Arc<Mutex<Option<PathBuf>>>);
 
-impl Mounted {
-    /// It is unmounted; what the place shows from now on is another's.
-    fn has_gone(self) {
+impl Place {
+    fn new(path: PathBuf) -> Self {
+        Self(Arc::new(Mutex::new(Some(path))))
+    }
+
+    fn has_gone(&self) -> Option<PathBuf> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn detach(&self) {
+        if let Some(path) = self.has_gone() {
+            // It may be gone.
+            let _ = device::detach(&path);
+        }
+    }
+}
+
+/// A mount that goes when this does.
+struct Mounted(Place);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.0.detach();
+    }
+}
+
+/// Has the client leave if its mount does not come to be: otherwise the server would know one that never comes again.
+struct Leaving(Arc<Shell>);
+
+impl Leaving {
+    fn stays(self) {
         std::mem::forget(self);
     }
 }
 
-impl Drop for Mounted {
+impl Drop for Leaving {
     fn drop(&mut self) {
-        // It may be gone.
-        let _ = device::detach(&self.0);
+        if self.0.status().is_connected {
+            self.0.leave();
+        }
     }
 }
 
@@ -203,7 +230,7 @@ fn unmount_on_signals(mounted: &Mounted) -> io::Result<()> {
             let mut events = [PollFd::new(&signals, PollFlags::IN)];
             let polled = rustix::event::poll(&mut events, None);
             if polled.is_ok() && matches!(signals.next(), Ok(Some(_))) {
-                let _ = device::detach(&place);
+                place.detach();
             }
         }
     })?;

@@ -186,11 +186,8 @@ impl Shell {
 
     fn ask(&self, request: Request, wants: Wants<'_>, caller: Caller) -> Result<Response, Errno> {
         let mut state = self.lock();
-        state.next_token += 1;
-        let token = Token(state.next_token);
-        let mut own = Own::new(token, &request, wants);
-        let event = Event::Called(token, request, clock::time_of_day());
-        self.tell(&mut state, event, Some(&mut own));
+        let mut own = self.begin(&mut state, request, wants);
+        let token = own.token;
         if let Some(answer) = own.answer.take() {
             return answer;
         }
@@ -202,6 +199,16 @@ impl Shell {
             buffer[..data.len()].copy_from_slice(&data);
         }
         Ok(response)
+    }
+
+    /// Tells the client of a call, which may be answered by that.
+    fn begin<'b>(&self, state: &mut State, request: Request, wants: Wants<'b>) -> Own<'b> {
+        state.next_token += 1;
+        let token = Token(state.next_token);
+        let mut own = Own::new(token, &request, wants);
+        let event = Event::Called(token, request, clock::time_of_day());
+        self.tell(state, event, Some(&mut own));
+        own
     }
 
     fn wait_for(&self, token: Token, waiting: &Waiting) -> Result<Outcome, Errno> {

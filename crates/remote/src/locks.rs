@@ -5,7 +5,7 @@
 //! A lock is granted where all locks on its object are known. As long as the programs of one client alone have or want locks
 //! on an object, that client is the **master** of the object's locks: it grants them without a message. When another
 //! client asks, the server recalls the mastery, and gets all locks that the master's programs hold; from then on the server grants
-//! them, until one client alone is left that has or wants any. Each client keeps what its own programs hold, whoever grants
+//! them, until one client alone is left that has or wants any. Each client keeps what its own programs hold, whichever side grants
 //! it. A client that comes again over a new connection begins with these locks, and is master of none.
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ pub enum Verdict {
     Yours,
 }
 
-/// All locks on one object. Owners are numbered by whoever keeps the table.
+/// All locks on one object. The keeper of the table numbers the owners.
 #[derive(Debug, Clone)]
 pub struct Table<O> {
     /// By owner, in the order of their bytes. None touches another that is alike.
@@ -235,6 +235,27 @@ impl<O: Copy + Ord> Table<O> {
         pieces.splice(start..end, left);
         if pieces.is_empty() {
             self.held.remove(&(api, owner));
+        }
+    }
+
+    /// Leaves an owner nothing among these bytes that is stronger than what is attempted.
+    pub fn loosen(&mut self, owner: O, attempt: &Attempt) {
+        let Some(pieces) = self.held.get(&(attempt.api, owner)) else {
+            return;
+        };
+        let mut stronger = within(pieces, attempt.first, attempt.last).to_vec();
+        stronger.retain(|piece| Some(piece.hold) > attempt.hold);
+        for piece in stronger {
+            let first = piece.first.max(attempt.first);
+            let last = piece.last.min(attempt.last);
+            self.set(
+                owner,
+                &Attempt {
+                    first,
+                    last,
+                    ..*attempt
+                },
+            );
         }
     }
 

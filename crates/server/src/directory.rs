@@ -305,7 +305,12 @@ impl Directory {
             return Ok(false);
         };
         let parent = place.parent;
-        self.open_directory_at(parent, depth + 1)?;
+        match self.open_directory_at(parent, depth + 1) {
+            Ok(_) => {}
+            // It may have other places.
+            Err(errno) if is_elsewhere(errno) => return Ok(false),
+            Err(errno) => return Err(errno),
+        }
         // Of one that may not be searched its place is looked up anew.
         Ok(stat(open.as_fd(), "..").is_ok_and(|found| found.stx_ino == parent))
     }
@@ -318,13 +323,18 @@ impl Directory {
                     return Err(Errno::STALE);
                 }
                 let opening = std::mem::take(&mut self.opening);
+                let before = self.ids.id(inode);
                 let walked = self.walk();
                 self.opening = opening;
                 walked?;
+                // The number is that of a new file.
+                if self.ids.id(inode) != before {
+                    return Err(Errno::STALE);
+                }
                 continue;
             };
             match self.open_at(inode, &place, flags, depth) {
-                Err(Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {
+                Err(errno) if is_elsewhere(errno) => {
                     self.places.remove(inode, &place);
                 }
                 outcome => return outcome,
@@ -373,6 +383,14 @@ impl Directory {
         }
         Ok(())
     }
+}
+
+/// Whether this says that something is not where it was looked for.
+fn is_elsewhere(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::LOOP
+    )
 }
 
 /// Opens a name beneath a directory, on the same file system.

@@ -23,8 +23,9 @@ use crate::patience::{Ending, Pauses};
 const ANSWERS_MAX: usize = 64;
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
 
-/// How many of these no program waits for.
+/// How many of these no program waits for, and of how many at least one is such: a program may wait for it by now.
 const AHEAD_AT_ONCE: usize = 16;
+const AHEAD_EVERY: usize = 16;
 
 /// How many bytes of the file system are left to its other users, and of a small one which part.
 const RESERVE: u64 = 64 << 20;
@@ -358,11 +359,12 @@ impl Disk {
 
     /// What is awaited comes first. Of the rest only a few are answered at a time: something to be awaited may come.
     fn next_question(&mut self, answered: usize) -> Option<Order> {
-        let awaited = self.questions.pop_front();
-        if awaited.is_none() && answered < AHEAD_AT_ONCE {
-            return self.ahead.pop_front();
+        let is_turn = answered % AHEAD_EVERY == AHEAD_EVERY - 1;
+        if is_turn || (self.questions.is_empty() && answered < AHEAD_AT_ONCE) {
+            let ahead = self.ahead.pop_front();
+            return ahead.or_else(|| self.questions.pop_front());
         }
-        awaited
+        self.questions.pop_front()
     }
 
     fn answer(&mut self, question: &Order) -> Event {

@@ -13,7 +13,7 @@ use surmise_tls::{NotAccepted, PORT, Terms, Users};
 
 use crate::input::Input;
 
-/// How many clients there may be, and how many more may be on their way in: these have shown nothing yet.
+/// How many clients there may be, with those on their way in, and how many of these: they have shown nothing yet.
 const CLIENTS_MAX: usize = 512;
 const COMING_MAX: usize = 64;
 
@@ -146,6 +146,11 @@ impl Door {
         let there = self.clients.enter();
         let accepted = self.terms.accept(stream, there.is_none());
         drop(coming);
+        if let Some(error) = self.terms.unfit() {
+            (self.tell)(format!(
+                "the certificates have changed and cannot be used, so those of before hold: {error}"
+            ));
+        }
         match (accepted, there) {
             (Ok(accepted), Some(_there)) => {
                 // Without a server the other end is closed, and the copying ends.

@@ -20,8 +20,8 @@ use crate::handshake::{Broken, Handshake};
 use crate::names::common_name;
 use crate::socket;
 
-/// How long a client may take until it is let in.
-const TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a client may take until it is let in. With [`LAST_WORDS`] it is 10 seconds.
+const TIME_MAX: Duration = Duration::from_secs(8);
 
 /// How long one that is refused may take to hear why.
 const LAST_WORDS: Duration = Duration::from_secs(2);
@@ -60,6 +60,8 @@ pub struct Terms {
 struct Loaded {
     config: Arc<ServerConfig>,
     stamps: [Stamp; 3],
+    /// Why the files as they are now are not used, until that is told.
+    unfit: Option<TermsError>,
 }
 
 /// What changes of a file when it is written or replaced: device, inode, size, and time of change.
@@ -116,7 +118,11 @@ impl Terms {
             files,
             export,
             users,
-            loaded: Mutex::new(Loaded { config, stamps }),
+            loaded: Mutex::new(Loaded {
+                config,
+                stamps,
+                unfit: None,
+            }),
         })
     }
 
@@ -183,12 +189,21 @@ impl Terms {
         // It is whole whatever its last holder did.
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = self.files.stamps();
-        if stamps != loaded.stamps
-            && let Ok(config) = self.files.config()
-        {
-            *loaded = Loaded { config, stamps };
+        if stamps != loaded.stamps {
+            // What is not whole now is looked at again when it has changed.
+            loaded.stamps = stamps;
+            match self.files.config() {
+                Ok(config) => loaded.config = config,
+                Err(error) => loaded.unfit = Some(error),
+            }
         }
         Arc::clone(&loaded.config)
+    }
+
+    /// Why files that have changed are not used: told once for each change.
+    pub fn unfit(&self) -> Option<TermsError> {
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        loaded.unfit.take()
     }
 }
 

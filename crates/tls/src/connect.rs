@@ -145,7 +145,7 @@ impl ConnectError {
                 "--certificate and --key name those that an authority signed that the server trusts (`surmise serve --clients`)".into()
             }
             Self::Refused { host, why } => match why {
-                Refusal::Export { served } => format!("surmise://{host}/{served}"),
+                Refusal::Export { served } => format!("the address has to end with /{served}"),
                 Refusal::User { name, runs_as } => format!(
                     "a server acts for one user: either start one on {host} as {name}, or this one with --user {name}={runs_as}"
                 ),
@@ -241,7 +241,9 @@ impl Target {
             Broken::Io(error) => match error.kind() {
                 io::ErrorKind::UnexpectedEof
                 | io::ErrorKind::ConnectionReset
-                | io::ErrorKind::BrokenPipe => self.no_server("it closed the connection"),
+                | io::ErrorKind::BrokenPipe => {
+                    self.no_server("it closed the connection, or too many come at once")
+                }
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                     self.no_server("it does not answer")
                 }

@@ -205,17 +205,26 @@ impl Copying {
         let mut chunk = [0; CHUNK];
         match self.plain.read(&mut chunk) {
             Ok(0) => {
-                self.speaks = false;
-                self.inward.clear();
-                self.tls.send_close_notify();
+                self.plain_ends();
                 Ok(())
             }
             Ok(length) => self.tls.writer().write_all(&chunk[..length]),
             Err(error) => match error.kind() {
                 ErrorKind::Interrupted | ErrorKind::WouldBlock => Ok(()),
+                // It has closed its end without reading all. What it said last is still to be sent.
+                ErrorKind::ConnectionReset => {
+                    self.plain_ends();
+                    Ok(())
+                }
                 _ => Err(error),
             },
         }
+    }
+
+    fn plain_ends(&mut self) {
+        self.speaks = false;
+        self.inward.clear();
+        self.tls.send_close_notify();
     }
 
     /// Sends what there is to send, as far as the other side takes it.

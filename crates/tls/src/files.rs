@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::fs::OFlags;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
@@ -120,7 +121,7 @@ pub(crate) fn authorities(path: &Path) -> Result<Arc<RootCertStore>, FileError> 
 }
 
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
-    let text = read(File::open(path), path)?;
+    let text = read(open(path), path)?;
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let all = all.map_err(|error| FileError::content(path, error))?;
     match all.is_empty() {
@@ -130,7 +131,7 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, FileError> {
-    let file = File::open(path);
+    let file = open(path);
     if let Ok(file) = &file {
         must_be_closed(file, path)?;
     }
@@ -160,11 +161,17 @@ fn must_be_closed(file: &File, path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// To open a pipe would wait for a writer.
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
 fn read(file: std::io::Result<File>, path: &Path) -> Result<Vec<u8>, FileError> {
     let mut text = Vec::new();
     let read = file.and_then(|file| {
         let is_file = file.metadata()?.is_file();
-        // A device could have no end, and a pipe no beginning.
+        // A device could have no end.
         match is_file {
             true => file.take(BYTES_MAX).read_to_end(&mut text),
             false => Err(std::io::Error::other("it is no file")),

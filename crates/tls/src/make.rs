@@ -123,8 +123,12 @@ pub fn make(wanted: &Wanted) -> Result<Vec<PathBuf>, MakeError> {
         let mut params = named(user, wanted.days);
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = directory.join("client.crt");
+        let copy = directory.join("ca.crt");
+        // It is there when a certificate is renewed.
+        if fs::read_to_string(&copy).ok().as_ref() != Some(&authority) {
+            write(&copy, &authority, 0o644)?;
+        }
         write_pair(params, &issuer, &certificate, &directory.join("client.key"))?;
-        write(&directory.join("ca.crt"), &authority, 0o644)?;
         made.push(certificate);
     }
     Ok(made)
@@ -264,6 +268,13 @@ mod tests {
         // The authority that is there signs for more users.
         make(&wanted(&directory, &[], &["bob"])).expect("make it");
         assert_eq!(read("bob/ca.crt"), read("ann/ca.crt"));
+        // As the hint says: what is removed is made anew.
+        let before = read("ann/client.crt");
+        for name in ["ann/client.crt", "ann/client.key"] {
+            fs::remove_file(directory.join(name)).expect("remove");
+        }
+        make(&wanted(&directory, &[], &["ann"])).expect("renew it");
+        assert_ne!(read("ann/client.crt"), before);
     }
 
     #[test]

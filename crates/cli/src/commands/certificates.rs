@@ -10,7 +10,7 @@ use crate::report;
 
 /// Make certificates for `surmise serve --listen` and `surmise mount surmise://...`
 ///
-/// For those who have no authority that makes them: the first call makes one of your own in DIR. Whoever has its key, DIR/ca.key,
+/// For those who have no authority that makes them: the first call makes one of your own in DIR. A person who has its key, DIR/ca.key,
 /// can let anybody in. Nothing that is there is overwritten: to renew a certificate, remove it and its key first. A server
 /// that runs takes new files by itself; clients take them when they connect again.
 #[derive(clap::Args)]

@@ -8,16 +8,16 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::Signal;
+use surmise_api::Interrupts;
 use surmise_linux::users::user_and_group_of;
 use surmise_mount::connection::{NoConnection, Told, Transport};
 use surmise_mount::device::{MountError, MountOptions};
 use surmise_mount::run::{RunError, Wanted, run};
 use surmise_mount::source::{Source, Way};
 use surmise_mount::status;
-use surmise_sys::signals;
 use surmise_tls::{ConnectError, Target};
 
+use super::LAUNCH_FAILED;
 use crate::credentials;
 use crate::failure::Failure;
 use crate::size::Size;
@@ -77,7 +77,7 @@ pub struct Arguments {
     #[arg(long)]
     allow_other: bool,
 
-    /// Show what belongs to the user at the server as this user's, instead of that of who mounts; for root
+    /// Show what belongs to the user at the server as this user's, not as the mounting user's; for root
     ///
     /// It counts where the server runs as an ordinary user. One of root keeps all numbers of users and groups.
     #[arg(long, value_name = "USER", value_parser = owner)]
@@ -118,17 +118,23 @@ Examples:
   surmise mount host:src ~/src -- make -C ~/src
 
 Exit status:
-  with a command, as of `surmise sync`; 125 also if changes were lost when it was unmounted";
+  with a command, as of `surmise sync`; 125 also if it could not be mounted or unmounted, or changes were lost";
 
 impl Arguments {
+    /// Whether it is mounted for a command alone.
+    pub fn has_command(&self) -> bool {
+        !self.command.is_empty()
+    }
+
     /// Mounts, and returns when the mount can be used.
     pub fn execute(self) -> Result<ExitCode, Failure> {
         let mount_point = mount_point(&self.directory)?;
         if !self.foreground && !self.background {
             let mounted = start_in_background()?;
-            return match self.command.is_empty() || mounted != ExitCode::SUCCESS {
-                true => Ok(mounted),
-                false => run_on(&mount_point, &self.command),
+            return match (self.has_command(), mounted == ExitCode::SUCCESS) {
+                (false, _) => Ok(mounted),
+                (true, false) => Ok(ExitCode::from(LAUNCH_FAILED)),
+                (true, true) => run_on(&mount_point, &self.command),
             };
         }
         if self.owner.is_some() && !rustix::process::geteuid().is_root() {
@@ -296,16 +302,18 @@ fn run_on(mount_point: &Path, command: &[OsString]) -> Result<ExitCode, Failure>
         move |error: io::Error| Failure::new(format_args!("{what} for the command: {error}"))
     };
     let program = std::env::current_exe().map_err(failed("find this program"))?;
-    // A Ctrl-C is for the command, which gets an empty mask. The mount has to go when that has ended.
-    let stops = [Signal::INT, Signal::QUIT, Signal::TERM];
-    signals::block(&stops).map_err(failed("block signals"))?;
-    let sync = Command::new(&program)
+    let child = Command::new(&program)
         .args(["sync", "--on"])
         .arg(mount_point)
         .arg("--")
         .args(command)
-        .status()
-        .map_err(failed("start `surmise sync`"))?;
+        .spawn();
+    // A Ctrl-C is for the command, and the mount has to go when that has ended. Signals are held only from here on, since a child
+    // begins with the mask of its parent.
+    let held = Interrupts::hold();
+    let sync = child.and_then(|mut child| child.wait());
+    // A later one ends the wait for the server. The changes go on in the background.
+    drop(held);
     let unmounted = Command::new(&program)
         .arg("umount")
         .arg(mount_point)
@@ -313,11 +321,12 @@ fn run_on(mount_point: &Path, command: &[OsString]) -> Result<ExitCode, Failure>
         .map_err(failed("start `surmise umount`"))?;
     if !unmounted.success() {
         // It has said why.
-        return Ok(ExitCode::from(125));
+        return Ok(ExitCode::from(LAUNCH_FAILED));
     }
+    let sync = sync.map_err(failed("run `surmise sync`"))?;
     // That of `surmise sync` is always a number: it stands for the command.
     let code = sync.code().and_then(|code| u8::try_from(code).ok());
-    Ok(ExitCode::from(code.unwrap_or(125)))
+    Ok(ExitCode::from(code.unwrap_or(LAUNCH_FAILED)))
 }
 
 /// Starts this program once more, and waits until that one has mounted.

@@ -41,8 +41,9 @@ impl Arguments {
         }
         let directory = status::directory();
         let all = status::all(&directory).map_err(failed)?;
-        // The last one, if one is mounted on another.
-        let process = all.into_iter().rfind(|one| one.mount_point == mount_point);
+        // The last one, if one is mounted on another. An earlier mount of the place may still be sending changes.
+        let is_it = |one: &Described| one.mount_point == mount_point && !one.status.is_ending;
+        let process = all.into_iter().rfind(is_it);
         let ending = process.map(|process| {
             let waiting = Waiting::begin(&directory, process.process);
             waiting.map(|waiting| (process, waiting))

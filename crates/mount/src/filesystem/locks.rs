@@ -58,12 +58,20 @@ impl Lockers {
         true
     }
 
-    /// An open file is gone. Returns who may still have locks that were set through it.
+    /// An open file is gone. Returns the owners that may still have locks, and have set them through no other open file.
     fn remove_handle(&mut self, node: u64, handle: u64) -> BTreeSet<u64> {
-        let owners = self.by_handle.remove(&handle).unwrap_or_default();
-        for owner in &owners {
-            self.by_owner.remove(&(node, *owner));
-        }
+        let mut owners = self.by_handle.remove(&handle).unwrap_or_default();
+        owners.retain(|owner| {
+            let Some(handles) = self.by_owner.get_mut(&(node, *owner)) else {
+                return false;
+            };
+            handles.remove(&handle);
+            let is_last = handles.is_empty();
+            if is_last {
+                self.by_owner.remove(&(node, *owner));
+            }
+            is_last
+        });
         owners
     }
 }
@@ -108,25 +116,26 @@ impl Far {
         waits: bool,
     ) -> io::Result<()> {
         let how = if waits { How::Wait } else { How::Try };
+        self.lock(node, attempt_of(lock, how))?;
+        // Before the caller hears of it. Another thread may have closed a descriptor meanwhile.
         if !lock.is_flock && lock.kind != LockKind::None {
             self.lockers().add(node, handle, lock.owner);
         }
-        self.lock(node, attempt_of(lock, how))
+        Ok(())
     }
 
     /// A process closes a descriptor, and so loses its locks on the file.
     pub(super) fn close_one(&self, node: u64, owner: u64) -> io::Result<()> {
         let request = CALLER.get().request;
         let mut lockers = self.lockers();
-        if !lockers.remove_owner(node, owner) && !lockers.closing.contains(&request) {
+        // A close that is tried again is over with what was set before, not with what was set since.
+        if !lockers.closing.contains(&request) && !lockers.remove_owner(node, owner) {
             return Ok(());
         }
         lockers.closing.insert(request);
         drop(lockers);
         match self.lock(node, all_of(Api::Fcntl, owner)) {
-            Err(error) if error.get_ref().is_some_and(|inner| inner.is::<Postponed>()) => {
-                Err(error)
-            }
+            Err(error) if Postponed::is(&error) => Err(error),
             lifted => {
                 self.lockers().closing.remove(&request);
                 lifted

@@ -10,7 +10,6 @@ use surmise_remote::object::ObjectId;
 
 use super::waiting::{Caller, LOOKS_EVERY, Own, Wants};
 use super::{Shell, State};
-use crate::clock;
 use crate::signals;
 
 /// The calls that were not answered at once.
@@ -67,7 +66,8 @@ impl Shell {
             state.lock_calls.calls.remove(&caller.request);
             return Some(answer);
         }
-        let (token, answer) = self.begin_lock(&mut state, object, attempt);
+        let request = Request::Lock(object, attempt);
+        let Own { token, answer, .. } = self.begin(&mut state, request, Wants::Answer);
         if answer.is_none() {
             let call = LockCall {
                 token,
@@ -86,22 +86,7 @@ impl Shell {
     /// Lifts locks of an open file that is gone. Nobody waits for that.
     pub fn lift(&self, object: ObjectId, attempt: Attempt) {
         let mut state = self.lock();
-        self.begin_lock(&mut state, object, attempt);
-    }
-
-    fn begin_lock(
-        &self,
-        state: &mut State,
-        object: ObjectId,
-        attempt: Attempt,
-    ) -> (Token, Option<Result<Response, Errno>>) {
-        state.next_token += 1;
-        let token = Token(state.next_token);
-        let request = Request::Lock(object, attempt);
-        let mut own = Own::new(token, &request, Wants::Answer);
-        let event = Event::Called(token, request, clock::time_of_day());
-        self.tell(state, event, Some(&mut own));
-        (token, own.answer)
+        self.begin(&mut state, Request::Lock(object, attempt), Wants::Answer);
     }
 
     /// A signal has come for the caller of this request, if that waits for a lock.

@@ -168,7 +168,7 @@ impl Client {
         if std::mem::replace(&mut self.connection.relies, relies) && !relies {
             effects.push(Effect::Suspend);
         }
-        self.answer_interrupted(effects);
+        self.answer_ended(effects);
         if !self.connection.is_up() {
             return;
         }

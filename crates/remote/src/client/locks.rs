@@ -1,7 +1,7 @@
 //! Locks of this client's programs.
 //!
-//! What the programs hold is noted here whoever grants it: a lock when it is granted, and what lifts one when it is called, so
-//! that the client never states more than its programs believe to hold. The server answers in the order in which it was asked.
+//! What the programs hold is noted here, whichever side grants it: a lock when it is granted, and what lifts one when it is called, so
+//! that the client never states more than its programs believe to hold. The server's answers come in the order in which it notes what they say.
 //! So what is noted is at each moment what the server had noted when it sent the last answer, less what was lifted since.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,8 +23,8 @@ pub(super) struct Locks {
     /// Open questions, by number, and the number of each call that waits for the answer.
     asked: BTreeMap<u64, Asked>,
     numbers: BTreeMap<Token, u64>,
-    /// Calls that a signal has ended, and that the server's answer does not come for.
-    interrupted: Vec<Token>,
+    /// Calls that the server's answer does not come for, and how they end.
+    ended: Vec<(Token, Result<Response, Errno>)>,
 }
 
 /// The locks on one object.
@@ -60,6 +60,28 @@ impl Locks {
         let before = held.count();
         held.set(attempt.owner, attempt);
         self.count = self.count + held.count() - before;
+    }
+
+    /// Leaves nothing stronger than what is attempted.
+    fn loosen(&mut self, object: ObjectId, attempt: &Attempt) {
+        if let Some(of) = self.objects.get_mut(&object) {
+            let before = of.held.count();
+            of.held.loosen(attempt.owner, attempt);
+            self.count = self.count + of.held.count() - before;
+        }
+    }
+
+    /// Whether the server is just granting the owner a lock on the object.
+    fn asks_for(&self, object: ObjectId, attempt: &Attempt) -> bool {
+        self.asked.values().any(|asked| {
+            let (one, other) = (&asked.attempt, attempt);
+            asked.object == object && (one.api, one.owner) == (other.api, other.owner)
+        })
+    }
+
+    /// Whether one lock more would be too many, with all that the server may grant by then. It can split another one.
+    fn is_full(&self) -> bool {
+        self.count + 2 * self.asked.len() + 2 > LOCKS_MAX
     }
 
     /// As flock(2) does it: a lock of another kind goes before the new one is looked at. Whether there was one.
@@ -104,18 +126,18 @@ impl Locks {
             let Asked {
                 object, attempt, ..
             } = asked;
-            // The server may have done it, and may have granted a lock to another by now.
-            let held = self.objects.get(&object).map(|of| &of.held);
-            let loosens = attempt.how != How::Test
-                && attempt.hold == Some(Hold::Shared)
-                && held.is_some_and(|held| held.holds_all(attempt.owner, &attempt, Hold::Shared));
-            if attempt.lifts() || loosens {
-                self.set(object, &attempt);
+            // The server may have done it, and may have granted a lock to another by now. A call that only weakens a lock and then
+            // fails leaves its program with the weaker one.
+            if attempt.how != How::Test {
+                self.loosen(object, &attempt);
                 self.tidy(object);
             }
-            if asked.is_interrupted {
-                self.interrupted.extend(asked.token);
-            }
+            let answer = match (attempt.lifts(), asked.is_interrupted) {
+                (true, _) => Ok(Response::Done),
+                (false, true) => Err(Errno::INTR),
+                (false, false) => continue,
+            };
+            self.ended.extend(asked.token.map(|token| (token, answer)));
         }
     }
 }
@@ -139,7 +161,7 @@ impl Client {
         if !self.leases.contains_key(&object) {
             self.known(object, Mode::Read)?;
         }
-        if attempt.how != How::Test && self.locks.count + 2 > LOCKS_MAX {
+        if attempt.how != How::Test && self.locks.is_full() {
             return Err(Errno::NOLCK.into());
         }
         if self.locks.is_master(object) {
@@ -215,7 +237,7 @@ impl Client {
     }
 
     /// Lifts locks. That waits for no other lock, and for no connection: over the next one the client tells what its programs
-    /// hold. While there is a connection it waits until the server has heard, so that whoever calls then finds them lifted.
+    /// hold. While there is a connection it waits until the server has heard, so that a later call on any machine finds them lifted.
     fn lift(
         &mut self,
         token: Token,
@@ -223,47 +245,25 @@ impl Client {
         attempt: &Attempt,
         effects: &mut Vec<Effect>,
     ) -> Step {
-        let Some(of) = self.locks.objects.get(&object) else {
-            return self.lift_what_comes(token, object, attempt, effects);
-        };
-        let is_master = of.is_master;
-        let splits = attempt.first > 0 && self.locks.count + 2 > LOCKS_MAX;
-        if !of.held.holds_any(attempt.owner, attempt) {
-            return match is_master {
-                true => Step::Done(Ok(Response::Done)),
-                false => self.lift_what_comes(token, object, attempt, effects),
-            };
-        }
-        if splits {
+        let of = self.locks.objects.get(&object);
+        let is_master = of.is_some_and(|of| of.is_master);
+        let holds = of.is_some_and(|of| of.held.holds_any(attempt.owner, attempt));
+        if holds && attempt.first > 0 && self.locks.count + 2 > LOCKS_MAX {
             return Step::Done(Err(Errno::NOLCK));
         }
-        self.locks.set(object, attempt);
+        if holds {
+            self.locks.set(object, attempt);
+        }
         if is_master {
-            self.wake(object, effects);
+            if holds {
+                self.wake(object, effects);
+            }
             return Step::Done(Ok(Response::Done));
         }
         self.locks.tidy(object);
-        if !self.connection.is_up() {
-            return Step::Done(Ok(Response::Done));
-        }
-        self.ask_lock(token, object, attempt, effects);
-        Step::Wait
-    }
-
-    /// Nothing is held there, unless the server is just granting it.
-    fn lift_what_comes(
-        &mut self,
-        token: Token,
-        object: ObjectId,
-        attempt: &Attempt,
-        effects: &mut Vec<Effect>,
-    ) -> Step {
-        let mut asked = self.locks.asked.values();
-        let is_same = |asked: &Asked| {
-            let (one, other) = (&asked.attempt, attempt);
-            asked.object == object && (one.api, one.owner) == (other.api, other.owner)
-        };
-        if !asked.any(is_same) {
+        // Where nothing is held, the server may just be granting it.
+        let is_heard = holds || self.locks.asks_for(object, attempt);
+        if !is_heard || !self.connection.is_up() {
             return Step::Done(Ok(Response::Done));
         }
         self.ask_lock(token, object, attempt, effects);
@@ -427,10 +427,10 @@ impl Client {
         effects.push(Effect::Answer(token, answer));
     }
 
-    pub(super) fn answer_interrupted(&mut self, effects: &mut Vec<Effect>) {
-        for token in std::mem::take(&mut self.locks.interrupted) {
+    pub(super) fn answer_ended(&mut self, effects: &mut Vec<Effect>) {
+        for (token, answer) in std::mem::take(&mut self.locks.ended) {
             if self.parked.remove(&token).is_some() {
-                effects.push(Effect::Answer(token, Err(Errno::INTR)));
+                effects.push(Effect::Answer(token, answer));
             }
         }
     }

@@ -281,12 +281,13 @@ impl Server {
         }
         let mut is_noted = true;
         for (object, held) in all {
-            if self.clients.is_resending(client) {
+            touched.push(object);
+            let noted = self.note_locks(client, object, &held);
+            if noted && !held.is_empty() && self.clients.is_resending(client) {
                 // It had a lease on the object before the restart.
                 self.leases.offer(client, object, Mode::Know);
             }
-            touched.push(object);
-            is_noted &= self.note_locks(client, object, &held);
+            is_noted &= noted;
         }
         for object in touched {
             self.settle_locks(object, effects);
@@ -302,9 +303,11 @@ impl Server {
         for lock in held {
             let attempt = lock.attempt();
             let of = self.locks.objects.entry(object).or_default();
-            let others = of.table.obstacles((client, attempt.owner), &attempt);
+            let mut others = of.table.obstacles((client, attempt.owner), &attempt);
+            let is_blocked = others.next().is_some();
+            drop(others);
             if attempt.first > attempt.last
-                || others.count() > 0
+                || is_blocked
                 || of.master.is_some()
                 || self.locks.count(client) >= LOCKS_MAX
             {
@@ -434,7 +437,7 @@ impl Server {
         }
     }
 
-    /// Nobody waits any more for what a client asked for that is not known any more.
+    /// Drops what a client asked for that is not known any more.
     pub(super) fn forget_lock_attempts(&mut self, client: ClientId, effects: &mut Vec<Effect>) {
         for object in self.locks.forget_waiting(client) {
             self.settle_locks(object, effects);

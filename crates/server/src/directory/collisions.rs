@@ -81,10 +81,6 @@ impl Directory {
         match change {
             Change::Create { place, object, new } => {
                 let kept = lost_name(place.name.as_bytes(), self.collisions.log, *object)?;
-                notice(format_args!(
-                    "{shown}: {why}; a client has made it, and it is in .surmise/lost/{}",
-                    String::from_utf8_lossy(kept.as_bytes())
-                ));
                 self.collisions.has_lost = true;
                 let parent = self.lost_inode;
                 let spot = Spot {
@@ -95,7 +91,19 @@ impl Directory {
                     },
                     name: &kept,
                 };
-                self.create_at(spot, *object, new, operation.at, Begun::Maybe)?;
+                match self.create_at(spot, *object, new, operation.at, Begun::Maybe) {
+                    // Here neither. To stop would be to stop at each start.
+                    Err(errno) if !is_failure(errno) => notice(format_args!(
+                        "{shown}: {why}; a client has made it, and it is left out: {errno}"
+                    )),
+                    outcome => {
+                        outcome?;
+                        notice(format_args!(
+                            "{shown}: {why}; a client has made it, and it is in .surmise/lost/{}",
+                            String::from_utf8_lossy(kept.as_bytes())
+                        ));
+                    }
+                }
             }
             Change::Write {
                 object,
@@ -145,19 +153,18 @@ impl Directory {
             }
         }
         may_end()?;
-        let flags = flags | OFlags::CREATE | OFlags::EXCL;
+        let flags = flags | OFlags::CREATE | OFlags::TRUNC;
         let mode = Mode::RUSR | Mode::WUSR;
-        let file = File::from(rustix::fs::openat(
-            &*self.lost,
-            name.as_bytes(),
-            flags,
-            mode,
-        )?);
+        // It is found by its name once it is whole.
+        let partial = [name.as_bytes(), b".new"].concat();
+        let file = File::from(rustix::fs::openat(&*self.lost, &partial[..], flags, mode)?);
         if let Ok(inode) = self.inode(object)
             && let Ok(open) = self.open_to_read(inode)
         {
             copy(&open, &file)?;
         }
+        may_end()?;
+        rustix::fs::renameat(&*self.lost, &partial[..], &*self.lost, name.as_bytes())?;
         notice(format_args!(
             "{shown}: {why}; what a client has written is in .surmise/lost/{}",
             String::from_utf8_lossy(name.as_bytes())
@@ -264,7 +271,10 @@ impl Directory {
 }
 
 /// A name that is free, as `take` finds by taking it.
-fn free_name(name: &[u8], mut take: impl FnMut(&[u8]) -> Result<(), Errno>) -> Result<Name, Errno> {
+pub(super) fn free_name(
+    name: &[u8],
+    mut take: impl FnMut(&[u8]) -> Result<(), Errno>,
+) -> Result<Name, Errno> {
     for number in 1..=TRIES {
         let ending = format!(".conflict-{number}");
         let kept = with_ending(name, &ending)?;

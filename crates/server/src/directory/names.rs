@@ -14,6 +14,7 @@ use surmise_remote::object::{Name, ObjectId};
 use surmise_remote::operation::{self, Change, NewKind, NewObject, Operation};
 
 use super::attributes::{chown, set_times};
+use super::collisions::free_name;
 use super::fault::may_end;
 use super::make::{Begun, timespec};
 use super::places::Place;
@@ -184,7 +185,8 @@ impl Directory {
         let spot = self.spot(place)?;
         let there = spot.look()?;
         // Before a kill, or by others.
-        let is_made = there.as_ref().is_some_and(|found| found.stx_ino == inode);
+        let is_it = |found: &Statx| found.stx_ino == inode && self.is_same(&spot, found);
+        let is_made = there.as_ref().is_some_and(is_it);
         if let Some(there) = there.filter(|_| !is_made) {
             self.set_aside(&spot, &there)?;
         }
@@ -208,7 +210,7 @@ impl Directory {
         let spot = self.spot(place)?;
         match spot.look()? {
             Some(found) => {
-                if self.ids.inode(object) != Some(found.stx_ino) {
+                if self.ids.inode(object) != Some(found.stx_ino) || !self.is_same(&spot, &found) {
                     // Others have taken the name first, and given it to something else.
                     self.note_changed(spot.place.parent);
                     self.note_changed_object(object);
@@ -246,6 +248,17 @@ impl Directory {
         }
         let name = format!("{:016x}", object.number());
         rustix::fs::renameat(&*spot.directory, spot.bytes(), &*self.nameless, &name)?;
+        if stat(self.nameless.as_fd(), &*name)?.stx_ino != inode {
+            // Others have put theirs there since it was looked at, and that was moved. It goes back.
+            let back = |to: &[u8]| {
+                let (own, there) = (&*self.nameless, &*spot.directory);
+                rustix::fs::renameat_with(own, &*name, there, to, RenameFlags::NOREPLACE)
+            };
+            if back(spot.bytes()).is_err() {
+                free_name(spot.bytes(), back)?;
+            }
+            return Err(Errno::STALE);
+        }
         let name = Name::try_from(name.as_bytes()).map_err(|_| Errno::IO)?;
         let parent = NAMELESS;
         self.places.set(inode, Place { parent, name });
@@ -276,13 +289,14 @@ impl Directory {
         let inode = self.inode(object)?;
         let (from, to) = (self.spot(from)?, self.spot(to)?);
         match from.look()? {
-            Some(found) if found.stx_ino == inode => {
+            Some(found) if found.stx_ino == inode && self.is_same(&from, &found) => {
                 let mut flags = RenameFlags::NOREPLACE;
                 let mut overwritten = None;
                 if let Some(replaced) = replaced
                     && let Some(there) = to.look()?
                 {
-                    let is_meant = self.ids.inode(replaced) == Some(there.stx_ino);
+                    let is_meant = self.ids.inode(replaced) == Some(there.stx_ino)
+                        && self.is_same(&to, &there);
                     let kind = FileType::from_raw_mode(there.stx_mode.into());
                     if !is_meant || (kind == FileType::Directory && !is_empty(&to)?) {
                         self.set_aside(&to, &there)?;

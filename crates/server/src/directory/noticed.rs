@@ -10,14 +10,18 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use rustix::fs::{FileType, Statx};
+use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::Errno;
 use surmise_remote::object::{Name, ObjectId, Prefix};
 use surmise_sys::fanotify::{Event, Handle, Listener};
 
+use super::names::Spot;
 use super::places::Place;
-use super::{Directory, STATE, rights};
+use super::{Directory, STATE, open_beneath, rights, stat};
 use crate::notice::notice;
+
+/// How something is opened that is only to be looked at.
+const PLACE_ONLY: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// What is begun with the ids of files that got the number of an earlier one. No client has this prefix.
 const OWN: Prefix = Prefix(0);
@@ -159,6 +163,8 @@ impl Directory {
         let place = Place { parent, name };
         if event.what.is_new_name() {
             self.places.add(inode, place);
+            // Of events that the kernel has merged it does not tell which came last.
+            self.may_walk |= event.what.is_move();
         } else if !self.places.remove(inode, &place) {
             match event.what.is_move() {
                 true => self.may_walk = true,
@@ -239,6 +245,12 @@ impl Directory {
             && !self.noticed.marked.contains(&parent)
         {
             let directory = self.open_directory(parent)?;
+            if !self.noticed.handles.contains_key(&parent)
+                && let Ok(handle) = Handle::of(directory.as_fd())
+            {
+                // Otherwise nobody would know whose its events are, and a new directory of this number would count as marked.
+                self.noticed.learn(parent, handle);
+            }
             is_new |= self.mark(parent, directory.as_fd(), true);
         }
         Ok(is_new)
@@ -262,11 +274,24 @@ impl Directory {
         }
     }
 
+    /// Whether what is at a name is the inode that was known by its number, and no new one that was given the number.
+    pub(super) fn is_same(&self, spot: &Spot<'_>, found: &Statx) -> bool {
+        let known = self.noticed.handles.get(&found.stx_ino);
+        known.is_none_or(|known| {
+            let handle = Handle::at(spot.directory.as_fd(), spot.bytes());
+            handle.is_ok_and(|handle| handle == *known)
+        })
+    }
+
     /// Looks whether a name in a directory leads to another file than the one that had this inode number before. The number then
     /// stands for the new file.
     pub(super) fn renumber(&mut self, directory: BorrowedFd<'_>, name: &[u8], inode: u64) {
         if let Some(before) = self.noticed.handles.get(&inode)
-            && let Ok(handle) = Handle::at(directory, name)
+            && Handle::at(directory, name).is_ok_and(|handle| handle != *before)
+            // The name may lead to another inode by now, whose handle that would be. What is open is one and the same.
+            && let Ok(open) = open_beneath(directory, name, PLACE_ONLY)
+            && stat(open.as_fd(), "").is_ok_and(|found| found.stx_ino == inode)
+            && let Ok(handle) = Handle::of(open.as_fd())
             && handle != *before
         {
             self.retire(inode);

@@ -101,6 +101,12 @@ class Program:
         self.process.wait()
 
 
+def pair():
+    """A program on each mount that has the file open."""
+    one, two = Program(), Program()
+    return one, two, one.opens("one/file"), two.opens("two/file")
+
+
 def ranges():
     one, beside, two = Program(), Program(), Program()
     a, b, c = one.opens("one/file"), beside.opens("one/file"), two.opens("two/file")
@@ -127,8 +133,7 @@ def ranges():
 
 def ends():
     """A lock goes with what it belongs to."""
-    one, two = Program(), Program()
-    a, c = one.opens("one/file"), two.opens("two/file")
+    one, two, a, c = pair()
     one.does(f"lock({a}, EXCLUSIVE)")
     two.does(f"lock({c}, EXCLUSIVE)", "EAGAIN")
     # Any descriptor of the file is closed.
@@ -167,6 +172,20 @@ def ends():
     assert two.said() == "(None, None)"
 
 
+def upgrades():
+    """flock(2) lets go of the lock that it had before it waits for another."""
+    one, two, a, c = pair()
+    one.does(f"flock({a}, fcntl.LOCK_SH)")
+    two.does(f"flock({c}, fcntl.LOCK_SH)")
+    one.begin(f"flock({a}, fcntl.LOCK_EX)")
+    assert one.waits()
+    two.begin(f"flock({c}, fcntl.LOCK_EX)")
+    assert one.said() == "None"
+    assert two.waits()
+    one.does(f"flock({a}, fcntl.LOCK_UN)")
+    assert two.said() == "None"
+
+
 def signals():
     one, two, beside = Program(), Program(), Program()
     a, b, c = one.opens("one/file"), beside.opens("one/file"), two.opens("two/file")
@@ -182,7 +201,7 @@ def signals():
         killed.kill()
         lifts = {"wait": "NONE", "flock": "fcntl.LOCK_UN"}[call]
         one.does(f"{call}({a}, {lifts})")
-        # Nobody has a lock that does not wait for it any more.
+        # The killed program did not get the lock.
         beside.does(f"{call}({b}, {kind})")
         beside.does(f"{call}({b}, {lifts})")
 
@@ -269,8 +288,7 @@ def database():
 
 def restart(server):
     """The server is killed while a lock is held, and another follows."""
-    one, two = Program(), Program()
-    a, c = one.opens("one/file"), two.opens("two/file")
+    one, two, a, c = pair()
     one.does(f"lock({a}, EXCLUSIVE, 0, 10)")
     two.does(f"lock({c}, EXCLUSIVE, 10, 10)")
     os.kill(server, signal.SIGKILL)
@@ -284,8 +302,7 @@ def restart(server):
 
 def given_up(client):
     """The client of `one` is not heard of for longer than the lease, while another waits for a lock."""
-    one, two = Program(), Program()
-    a, c = one.opens("one/file"), two.opens("two/file")
+    one, two, a, c = pair()
     one.does(f"lock({a}, EXCLUSIVE)")
     one.does(f"os.fsync({a})")
     os.kill(client, signal.SIGSTOP)
@@ -301,8 +318,7 @@ def given_up(client):
 
 def polled(client):
     """As before, where the other does not wait, but tries again and again."""
-    one, two = Program(), Program()
-    a, c = one.opens("one/file"), two.opens("two/file")
+    one, two, a, c = pair()
     one.does(f"lock({a}, EXCLUSIVE)")
     two.does(f"lock({c}, EXCLUSIVE)", "EAGAIN")
     os.kill(client, signal.SIGSTOP)

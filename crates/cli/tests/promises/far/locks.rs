@@ -37,7 +37,10 @@ fn s59_a_lock_keeps_programs_on_all_mounts_out() {
 #[test]
 fn s59_a_lock_goes_with_what_it_belongs_to() {
     as_each_user(|setting| {
-        on_two_mounts(setting, None, |far, _| run(far, "ends()"));
+        on_two_mounts(setting, None, |far, _| {
+            run(far, "ends()");
+            run(far, "upgrades()");
+        });
     });
 }
 

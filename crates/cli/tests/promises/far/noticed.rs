@@ -205,8 +205,9 @@ fn s62_what_a_mount_and_the_servers_programs_change_at_once_is_kept() {
         }
         until("it is still shown", || !mount.path().join("gone").exists());
         let lost = fs::read_dir(export.join(".surmise/lost")).expect("list");
-        let mut lost = lost.map(|entry| entry.expect("an entry").path());
-        assert!(lost.all(|path| fs::read(path).expect("read") == b"of the mount"));
+        let lost = lost.map(|entry| entry.expect("an entry").path());
+        let lost: Vec<_> = lost.map(|path| fs::read(path).expect("read")).collect();
+        assert_eq!(lost, [b"of the mount"]);
         // The program that had the file open learns of it.
         until("it is not told", || open.sync_all().is_err());
         let errors = fs::read_to_string(export.join(".surmise/errors")).expect("read");

@@ -1,9 +1,9 @@
 //! Real programs on a mount.
 
-use surmise_testkit::{Facets, TreeSnapshot, assert_same_tree};
+use surmise_testkit::{Facets, Outcome, TreeSnapshot, assert_same_tree};
 
 use super::Far;
-use crate::setting::as_each_user;
+use crate::setting::{Setting, as_each_user};
 
 /// What a person does with sources: unpacks, builds, commits, renames, links.
 pub(super) const WORK: &str = r#"
@@ -30,19 +30,28 @@ python3 -c 'import os; os.setxattr("f7.c", "user.note", b"kept")'
 cat leads again > both; cat linked | wc -c
 "#;
 
+pub fn on_there(work: &str) -> String {
+    format!("cd there\n{work}")
+}
+
+/// [`WORK`] on a directory as it is.
+pub fn done_elsewhere(setting: &Setting) -> (Setting, Outcome) {
+    let plain = setting.twin();
+    plain.scratch.directory("there");
+    let outcome = plain.plain(&["sh", "-ec", &on_there(WORK)]).outcome();
+    outcome.assert_success();
+    (plain, outcome)
+}
+
 #[test]
 fn s55_what_programs_do_on_a_mount_is_what_they_do_on_a_directory() {
     as_each_user(|setting| {
         let Some(far) = Far::new(setting) else {
             return;
         };
-        let plain = setting.twin();
-        plain.scratch.directory("there");
-        let on = |work: &str| format!("cd {work}\n{WORK}");
-        let expected = plain.plain(&["sh", "-ec", &on("there")]).outcome();
-        expected.assert_success();
+        let (plain, expected) = done_elsewhere(setting);
         let mount = far.mount("there");
-        far.sh(&on("there")).assert_stdout(&expected.stdout);
+        far.sh(&on_there(WORK)).assert_stdout(&expected.stdout);
         // As the client sees it, and as the server has it when it was unmounted.
         let wanted = TreeSnapshot::of(plain.scratch.path("there"));
         let facets = Facets::SAME_RESULT;

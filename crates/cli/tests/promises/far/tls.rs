@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use surmise_testkit::{Facets, Run, TreeSnapshot, assert_same_tree, copied_binary, skip, watchdog};
 
 use super::Far;
-use super::programs::WORK;
+use super::programs::{WORK, done_elsewhere, on_there};
 use crate::setting::{as_each_user, as_own_user};
 
 /// A server of `export` that listens on this machine, until the value is dropped.
@@ -74,7 +74,7 @@ impl Far<'_> {
                 break port.parse().expect("a number");
             }
         };
-        // It must not wait for who reads what it says.
+        // It must not wait for a reader of what it says.
         std::thread::spawn(move || said.for_each(drop));
         Listening { child, port }
     }
@@ -86,16 +86,12 @@ fn s55_what_programs_do_on_a_mount_by_tls_is_what_they_do_on_a_directory() {
         let Some(far) = Far::new(setting) else {
             return;
         };
-        let plain = setting.twin();
-        plain.scratch.directory("there");
-        let on = |work: &str| format!("cd {work}\n{WORK}");
-        let expected = plain.plain(&["sh", "-ec", &on("there")]).outcome();
-        expected.assert_success();
+        let (plain, expected) = done_elsewhere(setting);
         let user = far.certify();
         let server = far.listen(&user, 0);
         let source = format!("surmise://localhost:{}/export", server.port);
         let mount = far.mount_from(&source, "there");
-        far.sh(&on("there")).assert_stdout(&expected.stdout);
+        far.sh(&on_there(WORK)).assert_stdout(&expected.stdout);
         far.succeed(&["mounts"]).assert_stdout_contains(&source);
         mount.unmount();
         drop(server);

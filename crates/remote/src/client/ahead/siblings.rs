@@ -31,10 +31,14 @@ impl Siblings {
     /// A lease on an object is needed that was not there. How many of those behind it are to be asked for.
     fn needed(&mut self, directory: ObjectId, name: &Name, now: Moment) -> usize {
         let last = self.last.replace((directory, name.clone()));
-        let goes_on = last.is_some_and(|(other, last)| other != directory || last < *name)
-            && now.0 <= self.at.0 + PAUSE_MS;
+        let last = last.filter(|_| now.0 <= self.at.0 + PAUSE_MS);
         self.at = now;
-        self.more = if goes_on { self.more * 2 + 1 } else { 0 };
+        self.more = match last {
+            Some((same, last)) if same == directory && last < *name => self.more * 2 + 1,
+            // It may go through that one next, or change a file here and a file there by turns.
+            Some((other, _)) if other != directory => self.more,
+            _ => 0,
+        };
         self.more = self.more.min(SIBLINGS_MAX);
         self.more
     }
@@ -90,18 +94,27 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_through_a_directory_gets_more_each_time() {
+    fn a_program_that_goes_through_a_directory_gets_more_each_time() {
         let (directory, mut siblings) = (ObjectId::numbered(1), Siblings::default());
         let needed = (0..5).map(|number| siblings.needed(directory, &name(number), Moment(60)));
         assert_eq!(needed.collect::<Vec<_>>(), [0, 1, 3, 7, 15]);
     }
 
     #[test]
-    fn who_needs_the_same_again_or_comes_late_gets_no_more() {
+    fn the_same_object_again_or_one_after_a_pause_brings_no_more() {
         let (directory, mut siblings) = (ObjectId::numbered(1), Siblings::default());
         for at in [0, 10, 20] {
             assert_eq!(siblings.needed(directory, &name(3), Moment(at)), 0);
         }
         assert_eq!(siblings.needed(directory, &name(4), Moment(10_000)), 0);
+    }
+
+    #[test]
+    fn files_of_two_directories_by_turns_bring_no_more() {
+        let directories = [1, 2].map(ObjectId::numbered);
+        let mut siblings = Siblings::default();
+        for directory in directories.into_iter().cycle().take(10) {
+            assert_eq!(siblings.needed(directory, &name(1), Moment(60)), 0);
+        }
     }
 }

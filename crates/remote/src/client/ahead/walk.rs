@@ -50,8 +50,8 @@ impl Walks {
         }
     }
 
-    /// The next question: where it begins, and how many objects it brings at most.
-    fn next(&mut self, request: u64, room: u32) -> Option<(ObjectId, u32)> {
+    /// What to ask for next: where it begins, and how many objects it brings at most.
+    fn next(&mut self, room: u32) -> Option<(ObjectId, u32)> {
         if self.asked.is_some() || room < AT_ONCE_MIN {
             return None;
         }
@@ -61,7 +61,6 @@ impl Walks {
         if walk.left < AT_ONCE_MIN {
             self.walks.pop();
         }
-        self.asked = Some((request, from));
         Some((from, most))
     }
 }
@@ -71,11 +70,11 @@ impl Client {
     pub(super) fn explore(&mut self, effects: &mut Vec<Effect>) {
         let room = self.ahead.window.room() / OBJECT_BYTES;
         let room = u32::try_from(room).unwrap_or(u32::MAX);
-        let request = self.next_request + 1;
-        let Some((directory, most)) = self.ahead.walks.next(request, room) else {
+        let Some((directory, most)) = self.ahead.walks.next(room) else {
             return;
         };
-        self.next_request = request;
+        let request = self.request();
+        self.ahead.walks.asked = Some((request, directory));
         let bytes = u64::from(most) * OBJECT_BYTES;
         self.ahead.window.sent(request, bytes, self.now);
         effects.push(Effect::Send(ToServer::Explore {

@@ -336,6 +336,48 @@ fn what_collides_is_kept_whenever_the_server_ends() {
     }
 }
 
+/// A file that was removed, and a new one of the same name and number, are two.
+#[test]
+fn a_new_file_with_the_number_of_an_old_one_is_not_taken_for_that() {
+    let replaces = |replaced: bool| {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let export = scratch.path();
+        sh(export, "echo old > file; echo moved > tmp");
+        let mut directory = open(export);
+        directory.redo(&Earlier::default()).expect("nothing to do");
+        let Ok(listener) = Listener::new() else {
+            return surmise_testkit::skip("the kernel has no fanotify for this user");
+        };
+        directory.listen(Some(Arc::new(listener)));
+        load_all(&mut directory);
+        let (root, file, tmp) = (
+            found(export, ""),
+            found(export, "file"),
+            found(export, "tmp"),
+        );
+        let gone = place(root, "file");
+        let change = match replaced {
+            true => rename(place(root, "tmp"), tmp, gone, Some(file)),
+            false => remove(gone, file, false),
+        };
+        sh(export, "rm file; printf 'of others' > file");
+        if found(export, "file") != file {
+            return surmise_testkit::skip("the file system gives a new file another number");
+        }
+        let at = Timestamp {
+            seconds: 1000,
+            nanoseconds: 1,
+        };
+        let mut batch = Batch::new(vec![Operation { at, change }]);
+        directory.make_all(&mut batch).expect("make it");
+        let kept = if replaced { "file.conflict-1" } else { "file" };
+        let text = fs::read_to_string(export.join(kept)).expect("it is kept");
+        assert_eq!(text, OTHERS);
+    };
+    replaces(false);
+    replaces(true);
+}
+
 /// What others have written after a client is not overwritten when the log is made once more, whether a server ran then or
 /// not.
 #[test]
