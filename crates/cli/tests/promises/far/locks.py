@@ -173,17 +173,18 @@ def ends():
 
 
 def upgrades():
-    """flock(2) lets go of the lock that it had before it waits for another."""
+    """flock(2) lets go of the lock that it had before it waits for another. Which of the two is first is open, as on a disk."""
     one, two, a, c = pair()
     one.does(f"flock({a}, fcntl.LOCK_SH)")
     two.does(f"flock({c}, fcntl.LOCK_SH)")
     one.begin(f"flock({a}, fcntl.LOCK_EX)")
     assert one.waits()
     two.begin(f"flock({c}, fcntl.LOCK_EX)")
-    assert one.said() == "None"
-    assert two.waits()
-    one.does(f"flock({a}, fcntl.LOCK_UN)")
-    assert two.said() == "None"
+    first, file, second = (one, a, two) if two.waits() else (two, c, one)
+    assert first.said() == "None"
+    assert second.waits()
+    first.does(f"flock({file}, fcntl.LOCK_UN)")
+    assert second.said() == "None"
 
 
 def signals():
