@@ -298,7 +298,10 @@ impl Directory {
                     let is_meant = self.ids.inode(replaced) == Some(there.stx_ino)
                         && self.is_same(&to, &there);
                     let kind = FileType::from_raw_mode(there.stx_mode.into());
-                    if !is_meant || (kind == FileType::Directory && !is_empty(&to)?) {
+                    if !is_meant
+                        || (kind == FileType::Directory
+                            && !is_empty(to.directory.as_fd(), to.bytes())?)
+                    {
                         self.set_aside(&to, &there)?;
                     } else if kind != FileType::Directory && there.stx_nlink == 1 {
                         self.lose_name(&to, replaced, &there)?;
@@ -444,9 +447,10 @@ pub(super) fn is_directory(found: &Statx) -> bool {
     FileType::from_raw_mode(found.stx_mode.into()) == FileType::Directory
 }
 
-fn is_empty(directory: &Spot<'_>) -> Result<bool, Errno> {
+/// Whether a directory, which has a name in another, is empty.
+pub(super) fn is_empty(parent: BorrowedFd<'_>, name: &[u8]) -> Result<bool, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    match open_beneath(directory.directory.as_fd(), directory.bytes(), flags) {
+    match open_beneath(parent, name, flags) {
         Ok(open) => Ok(names_in(open.as_fd())?.is_empty()),
         // The kernel will tell.
         Err(Errno::ACCESS) => Ok(true),

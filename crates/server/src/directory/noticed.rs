@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use surmise_remote::object::{Name, ObjectId, Prefix};
 use surmise_sys::fanotify::{Event, Handle, Listener};
 
-use super::names::Spot;
+use super::names::{Spot, is_empty};
 use super::places::Place;
 use super::{Directory, STATE, open_beneath, rights, stat};
 use crate::notice::notice;
@@ -267,7 +267,7 @@ impl Directory {
         }
         if is_directory {
             self.mark(inode, open, true);
-            if super::names_in(open).is_ok_and(|names| !names.is_empty()) {
+            if !is_empty(open, b".").unwrap_or(false) {
                 // Others were there before it was watched.
                 self.note_changed(inode);
             }
