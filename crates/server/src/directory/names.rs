@@ -192,6 +192,7 @@ impl Directory {
         }
         if !is_made {
             let open = self.open_inode(inode)?;
+            self.watch_names(inode, open.as_fd());
             let path = path_of(open.as_fd());
             let follow = AtFlags::SYMLINK_FOLLOW;
             may_end()?;

@@ -274,6 +274,13 @@ impl Directory {
         }
     }
 
+    /// Hears of what becomes of each name of a file, which is about to get another one.
+    pub(super) fn watch_names(&mut self, inode: u64, open: BorrowedFd<'_>) {
+        if self.noticed.handles.contains_key(&inode) {
+            self.mark(inode, open, false);
+        }
+    }
+
     /// Whether what is at a name is the inode that was known by its number, and no new one that was given the number.
     pub(super) fn is_same(&self, spot: &Spot<'_>, found: &Statx) -> bool {
         let known = self.noticed.handles.get(&found.stx_ino);
