@@ -141,7 +141,9 @@ impl Directory {
             };
             is_merged &= begun == Begun::No;
         }
-        let open = match made? {
+        let made = made?;
+        let is_open = made.is_some();
+        let open = match made {
             Some(file) => file,
             None => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -149,6 +151,10 @@ impl Directory {
             }
         };
         let found = stat(open.as_fd(), "")?;
+        if !is_open && !is_fresh(&spot, &found, new)? {
+            // Others have put something else there since.
+            return Err(Errno::STALE);
+        }
         if !is_merged {
             give_attributes(spot.directory.as_fd(), &open, &found, new)?;
             let times = Timestamps {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use surmise_remote::errno::Errno;
 
 use crate::client::Client;
 use crate::process::Process;
-use crate::twin::paths_below;
+use crate::twin::try_paths_below;
 use crate::waits::until;
 
 /// How long a change may take to be seen.
@@ -29,22 +29,23 @@ const DATA_MAX: usize = 1 << 20;
 /// Mode, number of names, size and data of each path.
 type Picture = BTreeMap<PathBuf, (u32, u64, u64, Vec<u8>)>;
 
-fn real(export: &Path) -> Picture {
+/// What is in the directory; an error where the server has changed it meanwhile.
+fn real(export: &Path) -> io::Result<Picture> {
     let picture = |path: PathBuf| {
         let full = export.join(&path);
-        let found = fs::symlink_metadata(&full).expect("it is listed");
+        let found = fs::symlink_metadata(&full)?;
         let data = match found.is_file() {
             true => {
-                let mut data = fs::read(&full).expect("read it");
+                let mut data = fs::read(&full)?;
                 data.truncate(DATA_MAX);
                 data
             }
             false => Vec::new(),
         };
         let size = if found.is_dir() { 0 } else { found.size() };
-        (path, (found.mode(), found.nlink(), size, data))
+        Ok((path, (found.mode(), found.nlink(), size, data)))
     };
-    paths_below(export).into_iter().map(picture).collect()
+    try_paths_below(export)?.into_iter().map(picture).collect()
 }
 
 /// What a client shows below its root; an error where it met what went meanwhile.
@@ -84,9 +85,10 @@ pub fn until_shown(what: &str, client: &mut Client, export: &Path) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let (ours, real) = (shown(client), real(export));
-        if ours.as_ref() == Ok(&real) {
+        if real.is_ok() && ours.as_ref().ok() == real.as_ref().ok() {
             return;
         }
+        let real = real.unwrap_or_default();
         let differs =
             |path: &&PathBuf| ours.as_ref().ok().and_then(|all| all.get(*path)) != real.get(*path);
         assert!(

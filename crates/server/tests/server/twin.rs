@@ -1,6 +1,7 @@
 //! Random changes, made by a client and by plain calls in another directory; and all that differs then.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -296,23 +297,28 @@ pub fn compare_shown(client: &mut Client, export: &Path) {
 }
 
 pub fn paths_below(root: &Path) -> Vec<PathBuf> {
+    try_paths_below(root).expect("list it")
+}
+
+/// As [`paths_below`], of a directory that may be changed meanwhile.
+pub fn try_paths_below(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     let mut left = vec![PathBuf::new()];
     while let Some(at) = left.pop() {
-        for entry in fs::read_dir(root.join(&at)).expect("list it") {
-            let entry = entry.expect("an entry");
+        for entry in fs::read_dir(root.join(&at))? {
+            let entry = entry?;
             let path = at.join(entry.file_name());
             if path == Path::new(".surmise") {
                 continue;
             }
-            if entry.file_type().expect("a kind").is_dir() {
+            if entry.file_type()?.is_dir() {
                 left.push(path.clone());
             }
             paths.push(path);
         }
     }
     paths.sort();
-    paths
+    Ok(paths)
 }
 
 pub fn compare(model: &Path, export: &Path, differences: &mut Vec<String>) {
