@@ -337,11 +337,15 @@ impl Directory {
                 Err(errno) if is_elsewhere(errno) => {
                     self.places.remove(inode, &place);
                 }
+                // It is there, and its number was that of a directory before.
+                Err(Errno::NOTDIR) => return Err(Errno::STALE),
                 outcome => return outcome,
             }
         }
     }
 
+    /// # Errors
+    /// `ENOTDIR` for an inode that is there and is no directory, as the flags want it.
     fn open_at(
         &mut self,
         inode: u64,
@@ -352,15 +356,18 @@ impl Directory {
         let parent = self.open_directory_at(place.parent, depth + 1)?;
         let name = place.name.as_bytes();
         let open = self.with_bits(parent.as_fd(), rights::SEARCH, || {
-            open_beneath(parent.as_fd(), name, flags)
+            open_beneath(parent.as_fd(), name, flags.difference(OFlags::DIRECTORY))
         })?;
         let found = stat(open.as_fd(), "")?;
         if device_of(&found) != self.device {
             return Err(Errno::XDEV);
         }
-        match found.stx_ino == inode {
-            true => Ok(open),
-            false => Err(Errno::STALE),
+        if found.stx_ino != inode {
+            return Err(Errno::STALE);
+        }
+        match flags.contains(OFlags::DIRECTORY) && !names::is_directory(&found) {
+            true => Err(Errno::NOTDIR),
+            false => Ok(open),
         }
     }
 
@@ -387,10 +394,7 @@ impl Directory {
 
 /// Whether this says that something is not where it was looked for.
 fn is_elsewhere(errno: Errno) -> bool {
-    matches!(
-        errno,
-        Errno::STALE | Errno::NOENT | Errno::NOTDIR | Errno::LOOP
-    )
+    matches!(errno, Errno::STALE | Errno::NOENT | Errno::LOOP)
 }
 
 /// Opens a name beneath a directory, on the same file system.
