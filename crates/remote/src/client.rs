@@ -13,6 +13,7 @@ mod intents;
 mod locks;
 mod questions;
 mod requests;
+mod sharing;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -214,6 +215,7 @@ pub struct Client {
     in_kernel: HashSet<ObjectId>,
     /// Objects that this client may be able to forget.
     candidates: Vec<ObjectId>,
+    made: sharing::Made,
     /// The client is to end.
     leaves: bool,
     connection: connection::Connection,
@@ -316,6 +318,7 @@ impl Client {
             invalidating: BTreeMap::new(),
             in_kernel: HashSet::new(),
             candidates: Vec::new(),
+            made: sharing::Made::default(),
             leaves: false,
             connection: connection::Connection::default(),
             groups: Groups::default(),

@@ -18,7 +18,7 @@ use crate::operation::Operation;
 use crate::tree::Limits;
 
 /// The first thing that either side says. Another version is refused before anything else is read.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -112,6 +112,9 @@ pub enum ToServer {
     },
     /// The client does not know these objects any more. The server heeds this only for objects without a name.
     Forget(Vec<ObjectId>),
+    /// The client keeps leases to read on these objects, where it had leases to change them. Nobody has asked for that. At most
+    /// [`SHARE_MAX`] of them.
+    Share(Vec<ObjectId>),
     /// A program of the client wants a lock, or lifts one, and the client is not master of the object's locks.
     Lock {
         /// The client's number of the question.
@@ -158,7 +161,7 @@ impl ToServer {
             Self::Group { operations, .. } => operations.iter().map(Operation::bytes).sum(),
             Self::Perform { operation, .. } => operation.bytes(),
             Self::Ask { wants, .. } => wants.len() * size_of::<Want>(),
-            Self::Forget(objects) => objects.len() * size_of::<ObjectId>(),
+            Self::Forget(objects) | Self::Share(objects) => objects.len() * size_of::<ObjectId>(),
             Self::GiveLocks { held, .. } => size_of_val(&held[..]),
             Self::Locks(all) => {
                 let each = all.iter().map(|(_, held)| FIXED + size_of_val(&held[..]));
@@ -169,6 +172,9 @@ impl ToServer {
         FIXED + more
     }
 }
+
+/// How many objects one [`ToServer::Share`] has.
+pub const SHARE_MAX: usize = 256;
 
 /// Whether a program waits for an answer. What is awaited goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

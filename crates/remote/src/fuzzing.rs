@@ -302,6 +302,7 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
         },
         ToServer::Space { request: 3 },
         ToServer::Forget(vec![made]),
+        ToServer::Share(vec![made]),
         ToServer::Lower {
             recall: 1,
             object: root(),

@@ -192,6 +192,17 @@ impl Leases {
         }
     }
 
+    /// A client gives a lease back, but for reading, and was not asked to. Returns the number of the recall that this answers.
+    pub fn give_unasked(&mut self, client: ClientId, object: ObjectId) -> Option<u64> {
+        let key = (client, object);
+        if self.mode(client, object) != Some(Mode::Write) || self.recalled.contains_key(&key) {
+            return None;
+        }
+        self.recalls += 1;
+        self.recalled.insert(key, (self.recalls, Mode::Read));
+        Some(self.recalls)
+    }
+
     /// Takes every lease on an object back, and says [`Move::Revoked`] once that is done.
     pub fn revoke(&mut self, object: ObjectId, moves: &mut Vec<Move>) {
         self.revoked.insert(object);

@@ -21,7 +21,7 @@ mod tests;
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::errno::Errno;
-use crate::frame::{DATA_BYTES_MAX, PROTOCOL, Reason, ToClient, ToServer, Urgency};
+use crate::frame::{DATA_BYTES_MAX, PROTOCOL, Reason, SHARE_MAX, ToClient, ToServer, Urgency};
 use crate::lease::{ClientId, Leases, Mode, Move};
 use crate::object::ObjectId;
 use crate::tree::Tree;
@@ -244,6 +244,7 @@ impl Server {
                 self.later(upto, Later::Lower(client, recall, object, to), effects);
             }
             ToServer::Forget(objects) => self.forget(client, &objects, effects),
+            ToServer::Share(objects) => self.share(client, &objects, effects),
             ToServer::Lock {
                 request,
                 object,
@@ -269,6 +270,17 @@ impl Server {
             // Another could be on its way to the client as part of a listing.
             if self.nameless.contains(object) {
                 self.later(upto, Later::Forget(client, *object), effects);
+            }
+        }
+    }
+
+    fn share(&mut self, client: ClientId, objects: &[ObjectId], effects: &mut Vec<Effect>) {
+        let upto = self.clients.last_record(client);
+        for object in objects.iter().take(SHARE_MAX) {
+            // From here on the client gets no lease to change the object, so none is on its way when this one goes.
+            if let Some(recall) = self.leases.give_unasked(client, *object) {
+                let lower = Later::Lower(client, recall, *object, Mode::Read);
+                self.later(upto, lower, effects);
             }
         }
     }

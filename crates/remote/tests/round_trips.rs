@@ -8,7 +8,7 @@ use surmise_remote::client::{self, Client, Intent, Request, Response, Token};
 use surmise_remote::errno::Errno;
 use surmise_remote::frame::{ClientKey, Space, ToClient, ToServer};
 use surmise_remote::object::{Attributes, Body, Name, Names, Object, ObjectId, Versions};
-use surmise_remote::operation::SetAttributes;
+use surmise_remote::operation::{NewKind, NewObject, Place, SetAttributes};
 use surmise_remote::server::{self, Config, Link, Loaded, Moment, Server};
 use surmise_remote::tree::{Limits, Tree};
 
@@ -265,6 +265,27 @@ impl World {
         found
     }
 
+    fn write_new(&mut self, client: usize, parent: ObjectId, name: Name) {
+        let place = Place { parent, name };
+        let new = NewObject {
+            kind: NewKind::Regular,
+            permissions: 0o644,
+            owner: 0,
+            group: 0,
+        };
+        let create = Intent::Create { place, new };
+        let Response::Object(object, _) = self.call(client, Request::Change(create)) else {
+            panic!("a new file");
+        };
+        let write = Intent::Write {
+            object,
+            offset: None,
+            data: vec![0; 10],
+            strip: false,
+        };
+        self.call(client, Request::Change(write));
+    }
+
     /// Looks at all there is, as `find -ls` does, and does something with each file.
     fn walk(&mut self, client: usize, each: &mut dyn FnMut(&mut Self, ObjectId, u64)) {
         let mut directories = vec![id(2)];
@@ -350,4 +371,26 @@ fn a_walk_where_another_client_was_waits_for_few_answers() {
     assert!(changed <= 24.0, "to change what the other reads: {changed}");
     let read = world.waits(|world| world.walk(1, &mut nothing));
     assert!(read <= 24.0, "to read what the other has changed: {read}");
+}
+
+/// Each reads what the other has written in its turn, and writes another file.
+#[test]
+fn clients_that_write_one_directory_in_turns_wait_for_few_answers() {
+    let mut world = World::new(export(1, 10, 10), 2);
+    let directory = world.names(0, id(2)).remove(0);
+    for turn in 0..8 {
+        let client = turn % 2;
+        let waited = world.waits(|world| {
+            let (parent, _) = world.find(client, id(2), directory.clone());
+            if turn > 0 {
+                let last = name(&format!("turn{}", turn - 1));
+                let (object, attributes) = world.find(client, parent, last);
+                reads(client)(world, object, attributes.size);
+            }
+            world.write_new(client, parent, name(&format!("turn{turn}")));
+        });
+        // When both know the directory: two until the other has given it back, one for the data, and two until the other lets
+        // the client change it.
+        assert!(turn < 2 || waited <= 5.0, "turn {turn}: {waited}");
+    }
 }

@@ -15,6 +15,9 @@ impl Client {
         }
         for (object, (recall, to)) in std::mem::take(&mut self.recalled) {
             let held = self.leases.get(&object).copied();
+            if held == Some(Mode::Write) {
+                self.share_made(object, effects);
+            }
             // From here on nothing is answered by it.
             if held > Some(to) {
                 self.leases.insert(object, to);

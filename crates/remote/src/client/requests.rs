@@ -155,8 +155,9 @@ impl Client {
         }
         self.keep_data(&operation.change, size, effects);
         let object = match &operation.change {
-            Change::Create { object, .. } => {
+            Change::Create { place, object, .. } => {
                 self.leases.insert(*object, Mode::Write);
+                self.made.add(place.parent, *object);
                 Some(*object)
             }
             Change::Link { object, .. }

@@ -16,6 +16,10 @@ const WANTS_MAX: usize = 1024;
 /// How many questions of one client may be open: more than a mount has calls that wait.
 const OPEN_MAX: usize = 4096;
 
+/// A directory with no more names than these is told with its names again when they have changed, also if only its attributes are
+/// wanted.
+const CHANGED_MAX: usize = 1024;
+
 /// About how many bytes of leases or names one message has; far below the limit of a message.
 const PART_BYTES: usize = 256 << 10;
 
@@ -61,7 +65,10 @@ impl Server {
         wants.sort_by_key(|want| want.object);
         wants.dedup_by_key(|want| want.object);
         wants.truncate(WANTS_MAX);
-        let listed = wants.iter().filter(|want| want.names);
+        // A program that finds a directory changed looks next at what is new there.
+        let listed = wants
+            .iter()
+            .filter(|want| want.names || want.kept.is_some());
         let besides = Besides::near(listed.map(|want| want.object).collect(), ahead);
         let open = Open::new(wants, besides);
         self.asks.open.insert((client, request), open);
@@ -301,9 +308,13 @@ impl Server {
                 want.kept
                     .is_some_and(|kept| part(&kept) == part(&object.versions))
             };
-            let is_told = object.is_directory() && !is_secret(&self.tree, want.object);
-            let names = want.names && is_told;
-            if names && !is_kept(|versions| versions.content) {
+            let is_kept_whole = is_kept(|versions| versions.content);
+            let has_changed = want.kept.is_some() && !is_kept_whole;
+            let names = match &object.body {
+                Body::Names(Some(all)) => want.names || (has_changed && all.len() <= CHANGED_MAX),
+                _ => false,
+            };
+            if names && !is_kept_whole {
                 self.send_names(client, want.object, object, effects);
             }
             let state = (want.kept != Some(object.versions)).then(|| State::of(object));
