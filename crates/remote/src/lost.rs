@@ -3,7 +3,8 @@
 //! # Format
 //! A file of lost changes is a log of `surmise-journal`, format `LOST`, version 1. A frame is an [`Entry`] in the wire format
 //! of the crate `postcard` (version 1). The first one is `Begins`; behind it come `Places` and then `Change`s, in their order.
-//! There the client seals the log. A replay breaks the seal and appends `Replays` and `Progress`, and at its end `Over`.
+//! The client makes all of these durable before the file gets its name, so that a file which lacks any is damaged. A replay
+//! appends `Replays` and `Progress`, now and then `Synced`, and at its end `Over`. One onto another directory begins anew.
 
 use serde::{Deserialize, Serialize};
 use surmise_lower::Timestamp;
@@ -200,7 +201,11 @@ impl Reader {
             }
             Entry::Change(change) if !is_replayed => file.lost.changes.push(change),
             Entry::Replays(replays) => {
-                if self.made_in != replays.boot {
+                if file.onto.as_ref().is_some_and(|onto| *onto != replays.onto) {
+                    file.progress.clear();
+                    file.is_over = false;
+                    self.synced = 0;
+                } else if self.made_in != replays.boot {
                     file.progress.truncate(self.synced);
                 }
                 self.made_in = replays.boot;
@@ -208,7 +213,10 @@ impl Reader {
             }
             Entry::Progress(progress) if is_replayed => file.progress.push(progress),
             Entry::Synced if is_replayed => self.synced = file.progress.len(),
-            Entry::Over if is_replayed => file.is_over = true,
+            Entry::Over if is_replayed => {
+                self.synced = file.progress.len();
+                file.is_over = true;
+            }
             _ => return Err(LostFileError::Order(number)),
         }
         Ok(())
@@ -220,7 +228,7 @@ impl Reader {
     /// [`LostFileError`].
     pub fn end(self) -> Result<LostFile, LostFileError> {
         let mut file = self.file.ok_or(LostFileError::Empty)?;
-        if file.onto.is_some() && self.made_in != self.boot {
+        if !file.is_over && self.made_in != self.boot {
             file.progress.truncate(self.synced);
         }
         Ok(file)

@@ -256,7 +256,14 @@ impl<'l> Replay<'l> {
                 }
                 self.next += 1;
             }
-            Step::Leave(_) => self.next += 1,
+            Step::Leave(why) => {
+                let undecided = self.change();
+                if let Some(undecided) = undecided.filter(|_| *why == Why::Gone) {
+                    // Later changes mean it where it would be.
+                    self.names.change(undecided, None);
+                }
+                self.next += 1;
+            }
         }
     }
 

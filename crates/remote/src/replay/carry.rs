@@ -162,8 +162,10 @@ impl Replay<'_> {
                     outcome => outcome,
                 }
             }
-            Change::Rename { from, to, .. } => {
-                let (from, to) = (self.names.meant(from), self.names.meant(to));
+            Change::Rename {
+                from, to, replaced, ..
+            } => {
+                let (from, to) = (self.names.meant(from), self.names.goal(to, *replaced));
                 let from = self.path_at(from.parent, &from.name)?;
                 let to = self.path_at(to.parent, beside.unwrap_or(&to.name))?;
                 let (how, number) = moves.ok_or(Errno::INVAL)?;

@@ -142,8 +142,8 @@ impl Replay<'_> {
         if *replaced == Some(*object) {
             return Ok(Step::Leave(Why::Nameless));
         }
-        let moved = self.moved(target, from)?;
-        let meant = self.names.meant(to);
+        let moved = self.moved(target, *object, from)?;
+        let meant = self.names.goal(to, *replaced);
         let path = self.at(target, &meant)?;
         let (how, beside) = match target.look(&path)? {
             None => (Moves::ToFree, None),
@@ -172,24 +172,54 @@ impl Replay<'_> {
     }
 
     fn exchange(&mut self, target: &mut impl Target, undecided: &Undecided) -> Result<Step, Stop> {
-        let Change::Rename { from, to, .. } = &undecided.operation.change else {
-            unreachable!("the caller has looked");
+        let Change::Rename {
+            from,
+            object,
+            to,
+            replaced: Some(replaced),
+            ..
+        } = &undecided.operation.change
+        else {
+            return Err(Stop::Leave(Why::Gone));
         };
-        let number = self.moved(target, from)?.number;
-        self.moved(target, to)?;
+        let number = self.moved(target, *object, from)?.number;
+        self.moved(target, *replaced, to)?;
         Ok(Step::Make {
             beside: None,
             moves: Some((Moves::Exchange, number)),
         })
     }
 
-    /// What has a name that moves.
-    fn moved(&mut self, target: &mut impl Target, place: &Place) -> Result<Found, Stop> {
+    /// What moves with this name.
+    fn moved(
+        &mut self,
+        target: &mut impl Target,
+        object: ObjectId,
+        place: &Place,
+    ) -> Result<Found, Stop> {
         let gone = || Stop::Leave(Why::Gone);
         let place = self.names.meant(place);
         let path = self.names.path_at(place.parent, &place.name);
-        let found = target.look(&path.ok_or_else(gone)?)?;
-        found.ok_or_else(gone)
+        let found = target.look(&path.ok_or_else(gone)?)?.ok_or_else(gone)?;
+        let is_it = self.names.has(object, &place)
+            || self.names.is_unknown(object)
+            || self.is_another_name(target, object, &found)?;
+        match is_it {
+            true => Ok(found),
+            false => Err(gone()),
+        }
+    }
+
+    /// Whether what has a name that is not known to be an object's is the object.
+    fn is_another_name(
+        &self,
+        target: &mut impl Target,
+        object: ObjectId,
+        found: &Found,
+    ) -> Result<bool, Errno> {
+        let path = self.names.path(object);
+        let known = path.map(|path| target.look(&path)).transpose()?.flatten();
+        Ok(known.is_some_and(|known| known.number == found.number))
     }
 
     /// The path of a name in a directory that is there.
@@ -297,10 +327,7 @@ impl Replay<'_> {
         if !self.ours.contains(&object) || self.names.has(object, place) {
             return Ok(self.is_unchanged(object, found, before));
         }
-        // A name that is not known to be its own may be one of its others.
-        let path = self.names.path(object);
-        let known = path.map(|path| target.look(&path)).transpose()?.flatten();
-        Ok(known.is_some_and(|known| known.number == found.number))
+        self.is_another_name(target, object, found)
     }
 
     fn anew(

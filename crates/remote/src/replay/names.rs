@@ -79,6 +79,19 @@ impl Names {
         }
     }
 
+    /// Where something moves that goes over `replaced`.
+    pub(super) fn goal(&self, to: &Place, replaced: Option<ObjectId>) -> Place {
+        match replaced {
+            Some(_) => self.meant(to),
+            None => to.clone(),
+        }
+    }
+
+    /// Whether nothing is known of where an object is.
+    pub(super) fn is_unknown(&self, object: ObjectId) -> bool {
+        !self.places.contains_key(&object)
+    }
+
     /// Whether an object has this name for sure.
     pub(super) fn has(&self, object: ObjectId, place: &Place) -> bool {
         let places = self.places.get(&object);
@@ -136,19 +149,23 @@ impl Names {
                 if !exchange {
                     self.free(from);
                 }
-                let new = self.taken(to, beside);
+                let new = match replaced {
+                    Some(_) if beside.is_none() => replaces,
+                    _ => self.taken(to, beside),
+                };
                 self.places.entry(*object).or_default().insert(0, new);
             }
             _ => {}
         }
     }
 
-    /// A name is taken, or another one in its place.
+    /// A name that changes leave free is taken, or another one in its place.
     fn taken(&mut self, place: &Place, beside: Option<&Name>) -> Place {
-        if let Some(beside) = beside {
-            let key = (place.parent, place.name.clone());
-            self.aliases.insert(key, beside.clone());
-        }
+        let key = (place.parent, place.name.clone());
+        match beside {
+            Some(beside) => self.aliases.insert(key, beside.clone()),
+            None => self.aliases.remove(&key),
+        };
         self.meant(place)
     }
 

@@ -14,9 +14,9 @@ use program::{Client, base, name, root};
 const SEEDS: u64 = 1500;
 
 /// A tree, and a client that has changed it.
-fn worked(seed: u64) -> (Model, Client, fastrand::Rng) {
+fn worked(seed: u64, links: bool) -> (Model, Client, fastrand::Rng) {
     let mut random = fastrand::Rng::with_seed(seed);
-    let before = base(&mut random);
+    let before = base(&mut random, links);
     let mut client = Client::new(before.clone(), 1_000_000);
     for _ in 0..random.usize(1..25) {
         client.step(&mut random);
@@ -60,7 +60,7 @@ fn replay(lost: &LostChanges, noted: &mut Vec<Progress>, onto: &mut Model) -> (b
 fn s63_where_nobody_else_has_changed_anything_a_replay_makes_what_was_lost() {
     let mut changes = 0;
     for seed in 0..SEEDS {
-        let (mut onto, client, _) = worked(seed);
+        let (mut onto, client, _) = worked(seed, true);
         changes += client.lost.changes.len();
         let (is_over, told) = replay(&client.lost, &mut Vec::new(), &mut onto);
         assert!(is_over);
@@ -73,7 +73,7 @@ fn s63_where_nobody_else_has_changed_anything_a_replay_makes_what_was_lost() {
 #[test]
 fn s63_a_replay_that_is_killed_at_any_call_and_goes_on_makes_each_change_once() {
     for seed in 0..SEEDS / 5 {
-        let (before, client, _) = worked(seed);
+        let (before, client, _) = worked(seed, true);
         for fuel in 1.. {
             let mut onto = before.clone();
             let mut noted = Vec::new();
@@ -98,7 +98,7 @@ fn s63_a_replay_that_is_killed_at_any_call_and_goes_on_makes_each_change_once() 
 fn s63_what_others_have_written_and_what_was_lost_are_both_there_afterwards() {
     let (mut conflicts, mut left) = (0, 0);
     for seed in 0..SEEDS {
-        let (onto, client, mut random) = worked(seed);
+        let (onto, client, mut random) = worked(seed, false);
         let mut others = Client::new(onto, 2_000_000);
         for _ in 0..random.usize(1..12) {
             others.step(&mut random);
@@ -179,7 +179,7 @@ fn what_stands_in_the_way_keeps_its_name() {
 #[test]
 fn a_file_is_read_as_it_was_written() {
     for seed in 0..50 {
-        let (mut onto, client, _) = worked(seed);
+        let (mut onto, client, _) = worked(seed, true);
         let begins = Begins {
             source: "host:src".to_owned(),
             mount_point: b"/mnt".to_vec(),

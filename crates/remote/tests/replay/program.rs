@@ -18,8 +18,8 @@ pub fn name(text: &str) -> Name {
     Name::try_from(text.as_bytes()).expect("a name")
 }
 
-/// A tree with some files and directories.
-pub fn base(random: &mut fastrand::Rng) -> Model {
+/// A tree with some files and directories; if `links`, one file has two names.
+pub fn base(random: &mut fastrand::Rng, links: bool) -> Model {
     let mut model = Model::default();
     for number in 0..random.usize(1..12) {
         let path = free(random, &model);
@@ -35,7 +35,7 @@ pub fn base(random: &mut fastrand::Rng) -> Model {
         }
     }
     let files = model.names.keys().filter(|path| !model.is_directory(path));
-    if let Some(file) = files.last().cloned() {
+    if let Some(file) = files.last().cloned().filter(|_| links) {
         let other = free(random, &model);
         model.link(&file, &other).expect("it is free");
     }
