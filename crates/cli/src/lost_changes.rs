@@ -233,7 +233,8 @@ fn failure(file: &Path, onto: &Path, error: &ReplayError) -> Failure {
 fn unreadable(file: &Path, error: &ReadError) -> Failure {
     let failure = Failure::new(format_args!("{}: {error}", file.display()));
     match error.is_damage() {
-        true => failure.hint("nothing of it was made; a copy of the file may be whole"),
+        true => failure
+            .hint("the file is as it was, and nothing was made of it; a copy of it may be whole"),
         false => failure.hint("`surmise mounts` lists the files of lost changes"),
     }
 }
