@@ -86,13 +86,13 @@ pub struct Keeper {
 
 impl Keeper {
     /// For a mount that is not there yet. Without the directory there will be a mount, too.
-    pub fn new(path: PathBuf, source: String, mount_point: PathBuf) -> Self {
+    pub fn new(path: PathBuf, source: &str, mount_point: &Path) -> Self {
         let directory = open_directory(&path);
         Self {
             path,
             directory,
-            source,
-            mount_point,
+            source: source.to_owned(),
+            mount_point: mount_point.to_owned(),
         }
     }
 

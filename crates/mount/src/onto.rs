@@ -75,7 +75,7 @@ impl Onto {
     }
 
     /// A file that can be written, also by an owner who has no right to.
-    fn to_write(&mut self, path: &[Name]) -> Result<&File, Errno> {
+    fn writable(&mut self, path: &[Name]) -> Result<&File, Errno> {
         let known = self.written.take().filter(|(known, _)| known == path);
         let file = match known {
             Some((_, file)) => file,
@@ -174,13 +174,13 @@ impl Target for Onto {
     }
 
     fn write(&mut self, path: &[Name], offset: u64, data: &[u8]) -> Result<(), Number> {
-        let file = self.to_write(path).map_err(number)?;
+        let file = self.writable(path).map_err(number)?;
         file.write_all_at(data, offset)
             .map_err(|error| number(errno(error)))
     }
 
     fn resize(&mut self, path: &[Name], size: u64) -> Result<(), Number> {
-        let file = self.to_write(path).map_err(number)?;
+        let file = self.writable(path).map_err(number)?;
         file.set_len(size).map_err(|error| number(errno(error)))
     }
 
@@ -260,7 +260,7 @@ fn set_at(place: &OwnedFd, set: &SetAttributes) -> Result<(), Errno> {
         },
         None => Timespec {
             tv_sec: 0,
-            tv_nsec: rustix::fs::UTIME_OMIT.into(),
+            tv_nsec: rustix::fs::UTIME_OMIT,
         },
     };
     let times = Timestamps {

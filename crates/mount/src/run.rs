@@ -111,11 +111,7 @@ pub fn run(
     })?;
     let (root, user) = shell.welcomed().map_err(RunError::from)?;
     let leaving = Leaving(Arc::clone(&shell));
-    let keeper = Keeper::new(
-        lost::directory(),
-        wanted.source.clone(),
-        wanted.mount_point.clone(),
-    );
+    let keeper = Keeper::new(lost::directory(), &wanted.source, &wanted.mount_point);
     let device = device::mount(&wanted.source, &wanted.mount_point, wanted.how)?;
     let mounted = Mounted(Place::new(wanted.mount_point.clone()));
     let (own, group) = wanted.owner.unwrap_or_else(own_user);

@@ -138,19 +138,8 @@ impl Replay<'_> {
                 make(target, &path, &new.kind)
             }
             Change::Link { object, place } => {
-                let from = path_of(*object)?;
                 let to = self.path_at(place.parent, beside.unwrap_or(&place.name))?;
-                match target.link(&from, &to) {
-                    Err(Errno::EXIST) => {
-                        let number = |found: Option<super::Found>| found.map(|found| found.number);
-                        let numbers = (number(target.look(&from)?), number(target.look(&to)?));
-                        match numbers.0.is_some() && numbers.0 == numbers.1 {
-                            true => Ok(()),
-                            false => Err(Errno::EXIST),
-                        }
-                    }
-                    outcome => outcome,
-                }
+                link(target, &path_of(*object)?, &to)
             }
             Change::Remove {
                 place, directory, ..
@@ -168,13 +157,7 @@ impl Replay<'_> {
                 let (from, to) = (self.names.meant(from), self.names.goal(to, *replaced));
                 let from = self.path_at(from.parent, &from.name)?;
                 let to = self.path_at(to.parent, beside.unwrap_or(&to.name))?;
-                let (how, number) = moves.ok_or(Errno::INVAL)?;
-                let is_at =
-                    |found: Option<super::Found>| found.is_some_and(|found| found.number == number);
-                if again && is_at(target.look(&to)?) && !is_at(target.look(&from)?) {
-                    return Ok(());
-                }
-                target.rename(&from, &to, how)
+                rename(target, (&from, &to), moves.ok_or(Errno::INVAL)?, again)
             }
             Change::SetAttributes { object, set } => {
                 // What the replay has made gets them at the end. Until then it can be written.
@@ -215,4 +198,38 @@ fn make(target: &mut impl Target, path: &[Name], kind: &NewKind) -> Result<(), E
         },
         outcome => outcome,
     }
+}
+
+/// Gives an object one more name, unless it has that already.
+fn link(target: &mut impl Target, from: &[Name], to: &[Name]) -> Result<(), Errno> {
+    match target.link(from, to) {
+        Err(Errno::EXIST) => {
+            let mut number = |path| Ok(target.look(path)?.map(|found| found.number));
+            let (one, other) = (number(from)?, number(to)?);
+            match one.is_some() && one == other {
+                true => Ok(()),
+                false => Err(Errno::EXIST),
+            }
+        }
+        outcome => outcome,
+    }
+}
+
+/// Moves a name that leads to the object of this number, unless it has moved already.
+fn rename(
+    target: &mut impl Target,
+    (from, to): (&[Name], &[Name]),
+    (how, number): (Moves, u64),
+    again: bool,
+) -> Result<(), Errno> {
+    if again {
+        let mut is_at = |path| {
+            let found = target.look(path)?;
+            Ok(found.is_some_and(|found| found.number == number))
+        };
+        if is_at(to)? && !is_at(from)? {
+            return Ok(());
+        }
+    }
+    target.rename(from, to, how)
 }

@@ -34,8 +34,8 @@ pub fn base(random: &mut fastrand::Rng, links: bool) -> Model {
             thing.data = format!("base {number};").into_bytes();
         }
     }
-    let files = model.names.keys().filter(|path| !model.is_directory(path));
-    if let Some(file) = files.last().cloned().filter(|_| links) {
+    let mut files = model.names.keys().filter(|path| !model.is_directory(path));
+    if let Some(file) = files.next_back().cloned().filter(|_| links) {
         let other = free(random, &model);
         model.link(&file, &other).expect("it is free");
     }
