@@ -24,6 +24,7 @@ use std::process::ExitCode;
 
 use crate::failure::Failure;
 use crate::json::Json;
+pub use list::age;
 
 /// Exit status of `run`, `shell` and `sync` when Surmise itself fails; lower ones are the command's.
 pub const LAUNCH_FAILED: u8 = 125;

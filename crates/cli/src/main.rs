@@ -18,6 +18,7 @@ mod held;
 mod json;
 mod kept;
 mod launch;
+mod lost_changes;
 mod manual;
 mod messages;
 mod mount_helper;

@@ -6,6 +6,7 @@
 //!   wait. [`kernel`]: what the kernel is to forget.
 //! * [`connection`]: bytes to and from the server, and another connection when one breaks.
 //! * [`store`]: what is kept of files' data.
+//! * [`lost`]: changes that were lost are kept in files. [`replay`] makes them again, in a directory ([`onto`]).
 //! * [`run`]: a mount from its beginning to its end. [`device`] mounts; [`status`] tells how a mount is; [`source`] is what people
 //!   write.
 #![forbid(unsafe_code)]
@@ -15,8 +16,11 @@ pub mod connection;
 pub mod device;
 pub mod filesystem;
 pub mod kernel;
+pub mod lost;
 pub mod nodes;
+pub mod onto;
 pub mod owners;
+pub mod replay;
 pub mod run;
 pub mod shell;
 mod signals;

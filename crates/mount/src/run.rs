@@ -12,15 +12,17 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 use surmise_fuse::{Capabilities, Config, ServeError, Session};
 use surmise_remote::frame::{ClientKey, PROTOCOL, Reason};
+use surmise_remote::object::ObjectId;
 use surmise_sys::signals::{self, SignalFd};
 
 use crate::connection::{NoConnection, Told, Transport, keep_connected};
 use crate::device::{self, MountError, MountOptions};
 use crate::filesystem::Far;
 use crate::kernel::forget_all;
+use crate::lost::{self, Keeper};
 use crate::nodes::Nodes;
 use crate::owners::Owners;
-use crate::shell::{Shell, Unwelcome};
+use crate::shell::{Shell, ToKeep, Unwelcome};
 use crate::status::{self, Telling};
 use crate::store::Store;
 
@@ -109,10 +111,12 @@ pub fn run(
     })?;
     let (root, user) = shell.welcomed().map_err(RunError::from)?;
     let leaving = Leaving(Arc::clone(&shell));
+    let keeper = Keeper::new(lost::directory(), &wanted.source, &wanted.mount_point);
     let device = device::mount(&wanted.source, &wanted.mount_point, wanted.how)?;
     let mounted = Mounted(Place::new(wanted.mount_point.clone()));
     let (own, group) = wanted.owner.unwrap_or_else(own_user);
     let owners = Owners::new(user, own, group);
+    let losing = begin_keeping(&shell, keeper, (root, owners.clone()))?;
     let (begun, beginning) = channel();
     let far = Arc::new(Far::new(Arc::clone(&shell), root, owners, begun));
     let (told, nodes) = (Arc::clone(&shell), Nodes::new(root));
@@ -143,7 +147,10 @@ pub fn run(
     let served = session.serve_beside(&*far, &|| File::open("/proc").ok().map(Into::into));
     let _ = mounted.0.has_gone();
     shell.leave();
-    let lost = shell.lost();
+    shell.end_of_losses();
+    // It never fails but by a fault of its own, and then the changes are told as lost all the same.
+    let _ = losing.join();
+    let lost = shell.status().lost;
     let joined = connection.join();
     telling.end(lost.clone());
     served?;
@@ -152,6 +159,21 @@ pub fn run(
         true => Ok(()),
         false => Err(RunError::Lost(lost)),
     }
+}
+
+/// Starts the thread that keeps changes which are lost, until the shell says that no more are.
+fn begin_keeping(
+    shell: &Arc<Shell>,
+    keeper: Keeper,
+    (root, owners): (ObjectId, Owners),
+) -> io::Result<JoinHandle<()>> {
+    let (keep, kept) = (channel(), Arc::clone(shell));
+    shell.keep_by(keep.0);
+    begin("lost", move || {
+        for ToKeep { line, changes, why } in keep.1 {
+            kept.kept(line, keeper.keep(changes, root, &owners, why));
+        }
+    })
 }
 
 /// Starts the threads that the file system needs besides those which serve requests.

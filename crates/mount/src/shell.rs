@@ -5,6 +5,7 @@
 
 mod effects;
 mod locks;
+mod losing;
 mod waiting;
 
 use std::collections::HashMap;
@@ -25,6 +26,8 @@ use crate::kernel::Forget;
 use crate::status::Status;
 use crate::store::Store;
 use locks::LockCalls;
+use losing::Lost;
+pub use losing::ToKeep;
 pub use waiting::Caller;
 use waiting::{Outcome, Own, Waiting, Wants};
 
@@ -63,8 +66,7 @@ struct State {
     gave_up: Option<NoConnection>,
     /// Why the server wants nothing more of this client.
     parted: Option<Reason>,
-    /// What became of changes that were lost, a line each.
-    lost: Vec<String>,
+    lost: Lost,
 }
 
 /// Why the server has not welcomed the client.
@@ -115,7 +117,7 @@ impl Shell {
             is_ending: false,
             gave_up: None,
             parted: None,
-            lost: Vec::new(),
+            lost: Lost::default(),
         };
         Self {
             state: Mutex::new(state),
@@ -383,17 +385,6 @@ impl Shell {
         self.lock().is_over()
     }
 
-    /// What became of changes that were lost, a line each; those included that the server does not take any more.
-    pub fn lost(&self) -> Vec<String> {
-        let state = self.lock();
-        let mut lost = state.lost.clone();
-        if state.client.undecided() > 0 {
-            let bytes = state.client.undecided_bytes();
-            lost.push(format!("{bytes} bytes of changes: the server took no more"));
-        }
-        lost
-    }
-
     /// How the mount is.
     pub fn status(&self) -> Status {
         let state = self.lock();
@@ -404,7 +395,7 @@ impl Shell {
             undecided_bytes: state.client.undecided_bytes(),
             waiting_calls: state.waiting.len(),
             is_ending: state.is_ending,
-            lost: state.lost.clone(),
+            lost: state.lost.lines().to_vec(),
         }
     }
 

@@ -14,6 +14,7 @@ mod locks;
 mod questions;
 mod requests;
 mod sharing;
+mod trail;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
@@ -23,6 +24,7 @@ use crate::errno::Errno;
 use crate::frame::{ClientKey, Reason, Space, ToClient, ToServer, Want, Welcome};
 use crate::lease::Mode;
 use crate::locks::{Attempt, Lock};
+use crate::lost::{LostChanges, Undecided};
 use crate::object::{Attributes, Extended, Name, Names, ObjectId};
 use crate::operation::Operation;
 use crate::ranges::Ranges;
@@ -169,7 +171,7 @@ pub enum Effect {
     Suspend,
     /// Nobody knows whether these changes were made, and the client does not send them again: the server has forgotten the
     /// client, or refused them.
-    Lost(Vec<Operation>, Lost),
+    Lost(LostChanges, Lost),
     /// Programs hold so many locks no more, and do not know: the server has forgotten the client.
     LocksLost(usize),
 }
@@ -204,6 +206,7 @@ pub struct Client {
     asked: BTreeMap<u64, Asked>,
     fetching: BTreeMap<u64, Fetching>,
     ahead: ahead::Ahead,
+    trail: trail::Trail,
     locks: locks::Locks,
     /// The calls that have asked for the server's space.
     spaces: BTreeMap<u64, Token>,
@@ -261,7 +264,7 @@ struct Fetching {
 #[derive(Debug, Default)]
 struct Groups {
     /// Changes that have not been sent, their bytes, and when the first of them was made.
-    open: Vec<Operation>,
+    open: Vec<Undecided>,
     open_bytes: usize,
     since: Option<Moment>,
     /// Sent, and undecided, by sequence number.
@@ -273,7 +276,7 @@ struct Groups {
 
 #[derive(Debug, Clone)]
 enum Sent {
-    Made(Vec<Operation>),
+    Made(Vec<Undecided>),
     /// The server tells the call whether it was made. The tree has it then, too, unless the tree was forgotten meanwhile.
     Asked {
         token: Token,
@@ -312,6 +315,7 @@ impl Client {
             asked: BTreeMap::new(),
             fetching: BTreeMap::new(),
             ahead: ahead::Ahead::default(),
+            trail: trail::Trail::default(),
             locks: locks::Locks::default(),
             spaces: BTreeMap::new(),
             recalled: BTreeMap::new(),
@@ -360,7 +364,7 @@ impl Client {
             return None;
         }
         self.in_kernel.insert(object);
-        self.ahead.found(directory, object);
+        self.found(directory, name, object);
         Some((object, attributes))
     }
 
@@ -377,6 +381,18 @@ impl Client {
     /// How many groups are not decided, the one that is not sent included.
     pub fn undecided(&self) -> usize {
         self.groups.sent.len() + usize::from(!self.groups.open.is_empty())
+    }
+
+    /// The client ends without a verdict: takes all changes that have none.
+    pub fn abandon(&mut self) -> LostChanges {
+        let Groups { sent, open, .. } = std::mem::take(&mut self.groups);
+        let made = sent.into_iter().filter_map(|(_, sent)| match sent {
+            Sent::Made(made) => Some(made),
+            // Its call waits for a verdict.
+            Sent::Asked { .. } => None,
+        });
+        let lost = made.flatten().chain(open).collect();
+        self.with_places(lost, &[])
     }
 
     /// Takes an event at a moment that is not before the last one's; appends what is to be done.
@@ -413,6 +429,7 @@ impl Client {
             Event::Forgotten(object) => {
                 self.in_kernel.remove(&object);
                 self.candidates.push(object);
+                self.forget_place(object);
                 self.forget_locks(object, effects);
             }
             Event::Evicted(object) => {

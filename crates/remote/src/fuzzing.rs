@@ -2,9 +2,11 @@
 //! it of mutated conversations, and targets in `fuzz/` of whatever libFuzzer finds.
 
 mod locks;
+mod lost;
 
 use std::collections::BTreeMap;
 
+pub use lost::{lost_file, lost_file_seeds};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use surmise_lower::{FileKind, Timestamp};
@@ -451,6 +453,7 @@ mod tests {
     fn the_seeds_are_messages() {
         assert!(to_server_seeds().iter().all(|seed| to_server(seed)));
         assert!(to_client_seeds().iter().all(|seed| to_client(seed)));
+        assert!(lost_file_seeds().iter().all(|seed| lost_file(seed)));
     }
 
     proptest! {
@@ -462,6 +465,11 @@ mod tests {
         #[test]
         fn a_client_survives_what_a_server_sends(bytes in mutations(to_client_seeds())) {
             to_client(&bytes);
+        }
+
+        #[test]
+        fn a_replay_of_whatever_a_file_has_ends(bytes in mutations(lost_file_seeds())) {
+            lost_file(&bytes);
         }
     }
 }

@@ -10,6 +10,7 @@
 //!   both ends.
 //! * [`lease`]: who may rely on what. [`locks`]: who may lock what, and who decides that.
 //! * [`frame`]: what goes over a connection.
+//! * [`lost`]: changes that a client has lost. [`replay`]: how they are made again.
 //!
 //! # What is promised
 //!
@@ -31,9 +32,11 @@ pub mod frame;
 pub mod fuzzing;
 pub mod lease;
 pub mod locks;
+pub mod lost;
 pub mod object;
 pub mod opening;
 pub mod operation;
 pub mod ranges;
+pub mod replay;
 pub mod server;
 pub mod tree;

@@ -225,8 +225,23 @@ impl Change {
         one.into_iter().chain(other)
     }
 
+    /// The object whose content it takes away, in whole or in part: what others have changed there would be lost.
+    pub fn takes(&self) -> Option<ObjectId> {
+        match self {
+            Self::Write { object, .. }
+            | Self::Resize { object, .. }
+            | Self::Remove { object, .. } => Some(*object),
+            Self::Rename {
+                replaced,
+                exchange: false,
+                ..
+            } => *replaced,
+            _ => None,
+        }
+    }
+
     /// How many bytes it carries besides names and numbers.
-    fn data_bytes(&self) -> usize {
+    pub(crate) fn data_bytes(&self) -> usize {
         match self {
             Self::Create { new, .. } => match &new.kind {
                 NewKind::Symlink(target) => target.len(),

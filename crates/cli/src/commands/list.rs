@@ -118,7 +118,7 @@ fn held_text(held: &[HeldRow]) -> String {
 }
 
 /// A duration in its largest whole unit.
-fn age(duration: Duration) -> String {
+pub fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),

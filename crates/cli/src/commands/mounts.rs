@@ -1,22 +1,41 @@
 //! `surmise mounts`.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde::Serialize;
+use surmise_mount::lost;
 use surmise_mount::status::{self, Described};
 
 use crate::failure::Failure;
 use crate::json::Json;
+use crate::lost_changes::{self, LostRow};
 use crate::size;
 use crate::table::Table;
 
-/// List the directories of other machines that you have mounted
+/// List the directories of other machines that you have mounted, and the changes that they have lost
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// Print a JSON array, one object a mount, on standard output
-    #[arg(long)]
+    /// Print a JSON object on standard output
+    #[arg(long, conflicts_with = "replay")]
     json: bool,
+
+    /// Make the lost changes that a file has, on the mount that they come from
+    ///
+    /// What is there by now keeps its name and content: where others have changed the same, what was lost goes beside it, as
+    /// NAME.conflict-1. A replay that was interrupted goes on. The file is removed when all is made, and kept if a change had to be left out.
+    #[arg(long, value_name = "FILE")]
+    replay: Option<PathBuf>,
+
+    /// Only show what the file has
+    #[arg(long, requires = "replay", conflicts_with = "onto")]
+    show: bool,
+
+    /// Make the changes in this directory instead
+    #[arg(long, value_name = "DIR", requires = "replay")]
+    onto: Option<PathBuf>,
 }
 
 const AFTER_HELP: &str = "\
@@ -26,9 +45,32 @@ Columns:
   WAITING    calls of programs that wait for the server
   LOST       how often changes or locks were lost
 
+Columns of lost changes, which wait in a file each until they are replayed or the file is removed:
+  CHANGES    how many there are
+  DATA       what they carry
+  STATE      waits, begun (a replay was interrupted), left (it had to leave changes out), damaged
+
 JSON:
-  An array of {\"source\", \"mount_point\", \"process\", \"status\"}; status is {\"is_connected\",
-  \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\", \"is_ending\", \"lost\"}";
+  {\"mounts\", \"lost\"}. Mounts are an array of {\"source\", \"mount_point\", \"process\", \"status\"}; status is
+  {\"is_connected\", \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\",
+  \"is_ending\", \"lost\"}. Lost is an array of {\"file\", \"state\", \"source\", \"mount_point\", \"at\", \"why\",
+  \"changes\", \"bytes\"}, without what cannot be read of a damaged file
+
+Examples:
+  surmise mounts --replay FILE --show
+  surmise mounts --replay FILE
+  surmise mounts --replay FILE --onto ~/rescued
+
+Exit status of a replay:
+  0  all changes are made, those included that went beside what others have changed
+  1  a change was left out, or the replay did not come to its end; the file is kept";
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Listed {
+    mounts: Vec<Described>,
+    lost: Vec<LostRow>,
+}
 
 impl Arguments {
     /// Where it prints JSON, if it was asked to.
@@ -36,16 +78,32 @@ impl Arguments {
         self.json.then_some(Json::Out)
     }
 
-    /// Prints a line for each mount.
+    /// Prints a line for each mount, or has lost changes made.
     pub fn execute(self) -> Result<ExitCode, Failure> {
-        let all = status::all(&status::directory());
-        let all = all.map_err(|error| Failure::new(format_args!("read the mounts: {error}")))?;
+        if let Some(file) = &self.replay {
+            return match self.show {
+                true => lost_changes::show(file),
+                false => lost_changes::replay(file, self.onto.as_deref()),
+            };
+        }
+        let failed = |error| Failure::new(format_args!("read the mounts: {error}"));
+        let mounts = status::all(&status::directory()).map_err(failed)?;
+        let lost = lost::all(&lost::directory()).map_err(failed)?;
+        let lost: Vec<_> = lost.iter().map(LostRow::of).collect();
         let mut out = anstream::stdout().lock();
         if self.json {
-            let text = serde_json::to_string_pretty(&all).map_err(Failure::new)?;
-            writeln!(out, "{text}")?;
-        } else if !all.is_empty() {
-            table(&all).write(&mut out)?;
+            let text = serde_json::to_string_pretty(&Listed { mounts, lost });
+            writeln!(out, "{}", text.map_err(Failure::new)?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !mounts.is_empty() {
+            table(&mounts).write(&mut out)?;
+        }
+        if !mounts.is_empty() && !lost.is_empty() {
+            writeln!(out)?;
+        }
+        if !lost.is_empty() {
+            lost_changes::table(&lost).write(&mut out)?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,7 +1,8 @@
-//! S55 to S59 and S61: directories of other machines. Here the other machine is this one.
+//! S55 to S59, S61 and S63: directories of other machines. Here the other machine is this one.
 
 mod breaks;
 mod locks;
+mod lost;
 mod noticed;
 mod programs;
 mod several;
@@ -117,7 +118,7 @@ impl<'s> Far<'s> {
         let all = self.succeed(&["mounts", "--json"]);
         let all: serde_json::Value = serde_json::from_str(&all.stdout).expect("JSON");
         let place = self.path(name).display().to_string();
-        let mut all = all.as_array().expect("an array").iter();
+        let mut all = all["mounts"].as_array().expect("an array").iter();
         let own = all.find(|one| one["mount_point"] == place).expect("listed");
         let number = own["process"].as_i64().expect("a number");
         i32::try_from(number).expect("a number")

@@ -2,11 +2,12 @@
 
 use std::io;
 
-use surmise_remote::client::{Effect, Event, Lost, Response};
+use surmise_remote::client::{Effect, Event, Response};
 use surmise_remote::errno::Errno;
 use surmise_remote::frame::encode;
 use surmise_remote::object::ObjectId;
 
+use super::losing::Reason;
 use super::waiting::{Outcome, Own, Wants};
 use super::{Shell, State, is_final};
 use crate::clock;
@@ -103,8 +104,8 @@ impl Shell {
                     self.turned.notify_all();
                 }
             }
-            Effect::Lost(operations, why) => state.note_lost(operations.len(), "change", why),
-            Effect::LocksLost(count) => state.note_lost(count, "lock", Lost::Expired),
+            Effect::Lost(changes, why) => state.lost.changes(changes, Reason::Lost(why)),
+            Effect::LocksLost(count) => state.lost.locks(count),
         }
     }
 }
@@ -162,22 +163,5 @@ impl State {
         if let Response::Entry(Some((object, _))) | Response::Object(object, _) = response {
             *self.references.entry(*object).or_default() += 1;
         }
-    }
-
-    fn note_lost(&mut self, count: usize, of_what: &str, why: Lost) {
-        const LOST_MAX: usize = 1000;
-        let plural = if count == 1 { "" } else { "s" };
-        let why = match why {
-            Lost::Expired => "this machine was not heard of for too long while others waited",
-            Lost::Refused(errno) => &format!("the server refused them: {errno}"),
-            Lost::Overtaken => {
-                "programs of the server have changed the same, and it has kept both: see .surmise/errors there"
-            }
-        };
-        self.lost.push(match count {
-            0 => why.to_owned(),
-            _ => format!("{count} {of_what}{plural}: {why}"),
-        });
-        self.lost.truncate(LOST_MAX);
     }
 }

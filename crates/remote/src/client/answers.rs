@@ -4,6 +4,7 @@ use super::{Asked, Client, Effect, Fetching, Lost, Parked, Request, Response, To
 use crate::errno::Errno;
 use crate::frame::{Lease, Reason, State, ToClient};
 use crate::lease::Mode;
+use crate::lost::LostChanges;
 use crate::object::{Body, Object, ObjectId};
 use crate::server::Moment;
 
@@ -65,7 +66,7 @@ impl Client {
             ToClient::RecallLocks(object) => self.give_locks(object, effects),
             // The client may already have forgotten objects that it learned of over an earlier connection.
             ToClient::Nameless(objects) => self.candidates.extend(objects),
-            ToClient::Unmade => self.lose(Vec::new(), Lost::Overtaken, effects),
+            ToClient::Unmade => self.lose(LostChanges::default(), Lost::Overtaken, effects),
             ToClient::Pong(number) => {
                 self.connection.answered(Moment(number));
                 self.go_on_all(effects);

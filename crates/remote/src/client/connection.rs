@@ -6,6 +6,7 @@ use super::{Client, Effect, Groups, Lost, Parked, Request, Response, Sent, Token
 use crate::errno::Errno;
 use crate::frame::{MESSAGE_BYTES_MAX, PROTOCOL, ToClient, ToServer, Welcome};
 use crate::lease::Mode;
+use crate::lost::{LostChanges, Undecided};
 use crate::operation::Operation;
 use crate::server::Moment;
 
@@ -106,8 +107,8 @@ impl Groups {
     }
 }
 
-fn bytes_of(operations: &[Operation]) -> usize {
-    operations.iter().map(Operation::bytes).sum()
+fn bytes_of(made: &[Undecided]) -> usize {
+    made.iter().map(|one| one.operation.bytes()).sum()
 }
 
 impl Client {
@@ -198,12 +199,13 @@ impl Client {
     }
 
     /// The client's tree has this change; the server is to have it, too.
-    pub(super) fn changed(&mut self, operation: Operation, effects: &mut Vec<Effect>) {
-        let bytes = bytes_of(std::slice::from_ref(&operation));
+    pub(super) fn changed(&mut self, made: Undecided, effects: &mut Vec<Effect>) {
+        self.trail.changed(&made.operation.change);
+        let bytes = made.operation.bytes();
         if self.groups.open_bytes + bytes > MESSAGE_BYTES_MAX / 2 {
             self.cut_group(effects);
         }
-        self.groups.open.push(operation);
+        self.groups.open.push(made);
         self.groups.open_bytes += bytes;
         self.groups.since.get_or_insert(self.now);
     }
@@ -213,10 +215,10 @@ impl Client {
         if self.groups.open.is_empty() {
             return;
         }
-        let operations = std::mem::take(&mut self.groups.open);
+        let made = std::mem::take(&mut self.groups.open);
         self.groups.sent_bytes += std::mem::take(&mut self.groups.open_bytes);
         self.groups.since = None;
-        self.send_later(Sent::Made(operations), effects);
+        self.send_later(Sent::Made(made), effects);
     }
 
     /// Has the server perform a change, and returns the number of the verdict.
@@ -227,7 +229,7 @@ impl Client {
         effects: &mut Vec<Effect>,
     ) -> u64 {
         self.cut_group(effects);
-        self.groups.sent_bytes += bytes_of(std::slice::from_ref(&operation));
+        self.groups.sent_bytes += operation.bytes();
         let asked = Sent::Asked {
             token,
             operation,
@@ -316,14 +318,8 @@ impl Client {
 
     /// The server has forgotten this client: nothing is undecided any more, and nothing is known.
     fn begin_anew(&mut self, effects: &mut Vec<Effect>) {
-        let Groups { sent, open, .. } = std::mem::take(&mut self.groups);
-        let made = sent.into_iter().filter_map(|(_, sent)| match sent {
-            Sent::Made(operations) => Some(operations),
-            // Its call waits for a verdict, as below.
-            Sent::Asked { .. } => None,
-        });
-        let lost: Vec<_> = made.flatten().chain(open).collect();
-        if !lost.is_empty() {
+        let lost = self.abandon();
+        if !lost.changes.is_empty() {
             self.lose(lost, Lost::Expired, effects);
         }
         self.lose_locks(effects);
@@ -345,13 +341,8 @@ impl Client {
     }
 
     /// Calls that wait for changes to be durable learn that some never will be.
-    pub(super) fn lose(
-        &mut self,
-        operations: Vec<Operation>,
-        why: Lost,
-        effects: &mut Vec<Effect>,
-    ) {
-        effects.push(Effect::Lost(operations, why));
+    pub(super) fn lose(&mut self, changes: LostChanges, why: Lost, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Lost(changes, why));
         self.fail_syncs(effects);
     }
 
@@ -435,10 +426,13 @@ impl Client {
 
     fn verdict(&mut self, sent: Sent, refused: Option<Errno>, effects: &mut Vec<Effect>) {
         match (sent, refused) {
-            (Sent::Made(operations), None) => self.groups.sent_bytes -= bytes_of(&operations),
-            (Sent::Made(operations), Some(errno)) => {
-                self.groups.sent_bytes -= bytes_of(&operations);
-                self.lose(operations, Lost::Refused(errno), effects);
+            (Sent::Made(made), None) => self.groups.sent_bytes -= bytes_of(&made),
+            (Sent::Made(made), Some(errno)) => {
+                self.groups.sent_bytes -= bytes_of(&made);
+                // Of the other groups, only later ones are undecided.
+                let later: Vec<_> = self.groups.undecided().cloned().collect();
+                let lost = self.with_places(made, &later);
+                self.lose(lost, Lost::Refused(errno), effects);
                 // The tree holds the refused changes. What the server has already sent rests on them or not; over another
                 // connection the client learns everything anew.
                 self.forget_leases(effects);
@@ -453,7 +447,7 @@ impl Client {
                 },
                 refused,
             ) => {
-                self.groups.sent_bytes -= bytes_of(std::slice::from_ref(&operation));
+                self.groups.sent_bytes -= operation.bytes();
                 let answer = match refused {
                     Some(errno) => Err(errno),
                     None if is_tree_forgotten => Ok(Response::Done),
@@ -470,6 +464,7 @@ impl Client {
     fn made_by_server(&mut self, operation: &Operation) -> Result<Response, Errno> {
         match self.tree.apply(operation) {
             Ok(()) => {
+                self.trail.changed(&operation.change);
                 self.candidates.extend(operation.change.touches());
                 Ok(Response::Done)
             }
@@ -481,9 +476,9 @@ impl Client {
 
 fn message(sequence: u64, sent: &Sent) -> ToServer {
     match sent {
-        Sent::Made(operations) => ToServer::Group {
+        Sent::Made(made) => ToServer::Group {
             sequence,
-            operations: operations.clone(),
+            operations: made.iter().map(|one| one.operation.clone()).collect(),
         },
         Sent::Asked { operation, .. } => ToServer::Perform {
             sequence,

@@ -6,6 +6,7 @@ use super::{Client, Effect, Intent, Parked, Request, Response, Step, Token, UNDE
 use crate::errno::Errno;
 use crate::frame::{DATA_BYTES_MAX, Want};
 use crate::lease::Mode;
+use crate::lost::Undecided;
 use crate::object::{Body, Name, Names, Object, ObjectId};
 use crate::operation::{Change, Operation, Place};
 use crate::tree::Refusal;
@@ -50,7 +51,7 @@ impl Client {
                 self.need_names(*parent, Mode::Read, &mut needs);
                 let led = self.leads(*parent, name, &needs);
                 if let Some(object) = led {
-                    self.ahead.found(*parent, object);
+                    self.found(*parent, name, object);
                     self.need(object, Mode::Read, &mut needs);
                 }
                 needs.met()?;
@@ -146,6 +147,7 @@ impl Client {
         }
         let changed = operation.change.touches();
         let size = changed.first().map_or(0, |object| self.size(*object));
+        let before = self.before(&operation.change);
         if let Err(refusal) = self.tree.apply(&operation) {
             return match refusal {
                 Refusal::Errno(errno) => Err(errno.into()),
@@ -172,7 +174,7 @@ impl Client {
         };
         let touched = operation.change.touches().into_iter();
         self.candidates.extend(touched.filter(nameless));
-        self.changed(operation, effects);
+        self.changed(Undecided { operation, before }, effects);
         let known = object.and_then(|object| Some((object, self.tree.get(object)?.attributes)));
         done(match known {
             Some((object, attributes)) => Response::Object(object, attributes),

@@ -128,9 +128,9 @@ impl World {
                 assert!(count > 0 && losses > 0);
                 self.locking.told(machine);
             }
-            client::Effect::Lost(operations, why) => {
-                assert_eq!(why, Lost::Expired, "{operations:?}");
-                self.told.lost += operations.len();
+            client::Effect::Lost(lost, why) => {
+                assert_eq!(why, Lost::Expired, "{lost:?}");
+                self.told.lost += lost.changes.len();
             }
         }
     }

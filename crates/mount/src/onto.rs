@@ -1,0 +1,313 @@
+//! A directory in which lost changes are made again. No link on the way to a name is followed.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, ResolveFlags, Statx, StatxFlags, Timespec,
+    Timestamps, Uid, XattrFlags,
+};
+use rustix::io::Errno;
+use surmise_lower::{FileKind, Timestamp};
+use surmise_remote::errno::Errno as Number;
+use surmise_remote::object::Name;
+use surmise_remote::operation::{NewKind, SetAttributes};
+use surmise_remote::replay::{Found, Moves, Target};
+
+use crate::lost::by_descriptor;
+
+/// What is open for its place alone.
+const PLACE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A directory that is open.
+#[derive(Debug)]
+pub struct Onto {
+    root: File,
+    /// The file that was written last.
+    written: Option<(Vec<Name>, File)>,
+}
+
+impl Onto {
+    /// Opens the directory.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or not be written.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+        rustix::fs::accessat(&root, ".", rustix::fs::Access::WRITE_OK, AtFlags::empty())?;
+        let written = None;
+        Ok(Self { root, written })
+    }
+
+    /// Makes all that was changed there durable.
+    ///
+    /// # Errors
+    /// Of the file system. A far directory has lost changes again then.
+    pub fn sync(&mut self) -> io::Result<()> {
+        self.written = None;
+        rustix::fs::syncfs(&self.root)?;
+        self.root.sync_all()
+    }
+
+    /// The directory of a path, and the name in it.
+    fn parent<'p>(&self, path: &'p [Name]) -> Result<(OwnedFd, &'p [u8]), Errno> {
+        let (name, above) = path.split_last().ok_or(Errno::INVAL)?;
+        let mut joined = Vec::new();
+        for one in above {
+            joined.extend(one.as_bytes());
+            joined.push(b'/');
+        }
+        joined.push(b'.');
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve =
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        let parent = rustix::fs::openat2(&self.root, &joined[..], flags, Mode::empty(), resolve)?;
+        Ok((parent, name.as_bytes()))
+    }
+
+    fn place(&self, path: &[Name]) -> Result<OwnedFd, Errno> {
+        let (parent, name) = self.parent(path)?;
+        rustix::fs::openat(parent, name, PLACE, Mode::empty())
+    }
+
+    /// A file that can be written, also by an owner who has no right to.
+    fn writable(&mut self, path: &[Name]) -> Result<&File, Errno> {
+        let known = self.written.take().filter(|(known, _)| known == path);
+        let file = match known {
+            Some((_, file)) => file,
+            None => {
+                let (parent, name) = self.parent(path)?;
+                let open = || {
+                    // What has become a pipe meanwhile is not waited for.
+                    let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+                    let flags = flags | OFlags::CLOEXEC;
+                    rustix::fs::openat(&parent, name, flags, Mode::empty())
+                };
+                File::from(match open() {
+                    Err(Errno::ACCESS) => {
+                        let place = rustix::fs::openat(&parent, name, PLACE, Mode::empty())?;
+                        let mode = mode_of(&stat(&place, "")?);
+                        chmod(&place, mode | Mode::WUSR)?;
+                        let opened = open();
+                        chmod(&place, mode)?;
+                        opened?
+                    }
+                    opened => opened?,
+                })
+            }
+        };
+        let (_, file) = self.written.insert((path.to_vec(), file));
+        Ok(file)
+    }
+
+    fn names_change(&mut self) {
+        self.written = None;
+    }
+}
+
+impl Target for Onto {
+    fn look(&mut self, path: &[Name]) -> Result<Option<Found>, Number> {
+        if path.is_empty() {
+            let found = stat(&self.root, "").map_err(number)?;
+            return Ok(Some(found_of(&found, None)));
+        }
+        let looked = self.parent(path).and_then(|(parent, name)| {
+            let found = stat(&parent, name)?;
+            let is_link = FileType::from_raw_mode(found.stx_mode.into()) == FileType::Symlink;
+            let target = match is_link {
+                true => Some(rustix::fs::readlinkat(&parent, name, Vec::new())?.into_bytes()),
+                false => None,
+            };
+            Ok(found_of(&found, target))
+        });
+        match looked {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
+            Err(errno) => Err(number(errno)),
+        }
+    }
+
+    fn make(&mut self, path: &[Name], kind: &NewKind) -> Result<(), Number> {
+        self.names_change();
+        let (parent, name) = self.parent(path).map_err(number)?;
+        let mode = Mode::RUSR | Mode::WUSR;
+        let node = |kind, device| rustix::fs::mknodat(&parent, name, kind, mode, device);
+        let made = match kind {
+            NewKind::Regular => {
+                let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+                rustix::fs::openat(&parent, name, flags, mode).map(drop)
+            }
+            NewKind::Directory => rustix::fs::mkdirat(&parent, name, mode | Mode::XUSR),
+            NewKind::Symlink(target) => rustix::fs::symlinkat(&target[..], &parent, name),
+            NewKind::Fifo => node(FileType::Fifo, 0),
+            NewKind::Socket => node(FileType::Socket, 0),
+            NewKind::CharacterDevice(device) => node(FileType::CharacterDevice, *device),
+            NewKind::BlockDevice(device) => node(FileType::BlockDevice, *device),
+        };
+        made.map_err(number)
+    }
+
+    fn copy(&mut self, from: &[Name], to: &[Name], again: bool) -> Result<(), Number> {
+        self.names_change();
+        let copied = self.parent(from).and_then(|(from, from_name)| {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let from = rustix::fs::openat(from, from_name, flags, Mode::empty())?;
+            let (to, to_name) = self.parent(to)?;
+            let found = stat(&from, "")?;
+            let how = if again { OFlags::TRUNC } else { OFlags::EXCL };
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let to = rustix::fs::openat(to, to_name, flags | how, Mode::RUSR | Mode::WUSR)?;
+            let (mut from, mut to) = (File::from(from), File::from(to));
+            io::copy(&mut from, &mut to).map_err(errno)?;
+            rustix::fs::fchmod(&to, mode_of(&found))?;
+            let times = Timestamps {
+                last_access: time_of(found.stx_atime),
+                last_modification: time_of(found.stx_mtime),
+            };
+            rustix::fs::futimens(&to, &times)
+        });
+        copied.map_err(number)
+    }
+
+    fn write(&mut self, path: &[Name], offset: u64, data: &[u8]) -> Result<(), Number> {
+        let file = self.writable(path).map_err(number)?;
+        file.write_all_at(data, offset)
+            .map_err(|error| number(errno(error)))
+    }
+
+    fn resize(&mut self, path: &[Name], size: u64) -> Result<(), Number> {
+        let file = self.writable(path).map_err(number)?;
+        file.set_len(size).map_err(|error| number(errno(error)))
+    }
+
+    fn set_attributes(&mut self, path: &[Name], set: &SetAttributes) -> Result<(), Number> {
+        let place = self.place(path).map_err(number)?;
+        set_at(&place, set).map_err(number)
+    }
+
+    fn set_extended(
+        &mut self,
+        path: &[Name],
+        name: &Name,
+        value: Option<&[u8]>,
+    ) -> Result<(), Number> {
+        let place = self.place(path).map_err(number)?;
+        let path = by_descriptor(&place);
+        let set = match value {
+            Some(value) => rustix::fs::setxattr(path, name.as_bytes(), value, XattrFlags::empty()),
+            None => rustix::fs::removexattr(path, name.as_bytes()),
+        };
+        set.map_err(number)
+    }
+
+    fn link(&mut self, from: &[Name], to: &[Name]) -> Result<(), Number> {
+        self.names_change();
+        let linked = self.parent(from).and_then(|(old, old_name)| {
+            let (new, new_name) = self.parent(to)?;
+            rustix::fs::linkat(old, old_name, new, new_name, AtFlags::empty())
+        });
+        linked.map_err(number)
+    }
+
+    fn remove(&mut self, path: &[Name], directory: bool) -> Result<(), Number> {
+        self.names_change();
+        let flags = match directory {
+            true => AtFlags::REMOVEDIR,
+            false => AtFlags::empty(),
+        };
+        let (parent, name) = self.parent(path).map_err(number)?;
+        rustix::fs::unlinkat(parent, name, flags).map_err(number)
+    }
+
+    fn rename(&mut self, from: &[Name], to: &[Name], how: Moves) -> Result<(), Number> {
+        self.names_change();
+        let flags = match how {
+            Moves::ToFree => RenameFlags::NOREPLACE,
+            Moves::Over => RenameFlags::empty(),
+            Moves::Exchange => RenameFlags::EXCHANGE,
+        };
+        let renamed = self.parent(from).and_then(|(old, old_name)| {
+            let (new, new_name) = self.parent(to)?;
+            rustix::fs::renameat_with(old, old_name, new, new_name, flags)
+        });
+        renamed.map_err(number)
+    }
+}
+
+/// Sets attributes, in an order in which none takes another one back: a new owner takes set-id bits.
+fn set_at(place: &OwnedFd, set: &SetAttributes) -> Result<(), Errno> {
+    let found = stat(place, "")?;
+    let owner = set.owner.filter(|owner| *owner != found.stx_uid);
+    let group = set.group.filter(|group| *group != found.stx_gid);
+    if owner.is_some() || group.is_some() {
+        let (owner, group) = (owner.map(Uid::from_raw), group.map(Gid::from_raw));
+        rustix::fs::chownat(place, "", owner, group, AtFlags::EMPTY_PATH)?;
+    }
+    if let Some(permissions) = set.permissions {
+        chmod(place, Mode::from_raw_mode(permissions.into()))?;
+    }
+    if set.accessed.is_none() && set.modified.is_none() {
+        return Ok(());
+    }
+    let time = |time: Option<Timestamp>| match time {
+        Some(time) => Timespec {
+            tv_sec: time.seconds,
+            tv_nsec: time.nanoseconds.into(),
+        },
+        None => Timespec {
+            tv_sec: 0,
+            tv_nsec: rustix::fs::UTIME_OMIT,
+        },
+    };
+    let times = Timestamps {
+        last_access: time(set.accessed),
+        last_modification: time(set.modified),
+    };
+    let flags = AtFlags::EMPTY_PATH;
+    rustix::fs::utimensat(place, "", &times, flags)
+}
+
+fn chmod(place: &OwnedFd, mode: Mode) -> Result<(), Errno> {
+    rustix::fs::chmod(by_descriptor(place), mode)
+}
+
+fn stat(directory: impl AsFd, name: impl rustix::path::Arg) -> Result<Statx, Errno> {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
+    rustix::fs::statx(directory, name, flags, StatxFlags::BASIC_STATS)
+}
+
+fn mode_of(found: &Statx) -> Mode {
+    Mode::from_raw_mode(u32::from(found.stx_mode) & 0o7777)
+}
+
+fn time_of(time: rustix::fs::StatxTimestamp) -> Timespec {
+    Timespec {
+        tv_sec: time.tv_sec,
+        tv_nsec: time.tv_nsec.into(),
+    }
+}
+
+fn found_of(found: &Statx, target: Option<Vec<u8>>) -> Found {
+    Found {
+        kind: FileKind::of_mode(found.stx_mode.into()).unwrap_or(FileKind::Socket),
+        number: found.stx_ino,
+        size: found.stx_size,
+        modified: Timestamp {
+            seconds: found.stx_mtime.tv_sec,
+            nanoseconds: found.stx_mtime.tv_nsec,
+        },
+        target,
+    }
+}
+
+fn number(errno: Errno) -> Number {
+    Number(errno.raw_os_error())
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}

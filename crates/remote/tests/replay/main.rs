@@ -1,0 +1,227 @@
+//! Random changes that were lost are replayed on a file system in memory.
+
+mod model;
+mod program;
+
+use surmise_remote::lost::{Begins, Entry, LostChanges, Reader, Replays};
+use surmise_remote::object::Name;
+use surmise_remote::operation::NewKind;
+use surmise_remote::replay::{Became, Progress, Replay, Step, Told, lines};
+
+use model::{KILLED, Model};
+use program::{Client, base, name, root};
+
+const SEEDS: u64 = 1500;
+
+/// A tree, and a client that has changed it.
+fn worked(seed: u64, links: bool) -> (Model, Client, fastrand::Rng) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let before = base(&mut random, links);
+    let mut client = Client::new(before.clone(), 1_000_000);
+    for _ in 0..random.usize(1..25) {
+        client.step(&mut random);
+    }
+    (before, client, random)
+}
+
+/// Replays until it is killed; what it has noted is appended. Whether it has come to the end.
+fn replay(lost: &LostChanges, noted: &mut Vec<Progress>, onto: &mut Model) -> (bool, Vec<Told>) {
+    let mut replay = Replay::new(root(), lost);
+    noted
+        .iter()
+        .cloned()
+        .for_each(|progress| replay.note(progress));
+    let mut begun = replay.begun().cloned();
+    loop {
+        let (step, again) = match begun.take() {
+            Some(step) => (step, true),
+            None => match replay.decide(onto).expect("looks never fail") {
+                None => break,
+                Some(step) => {
+                    noted.push(Progress::Begins(step.clone()));
+                    (step, false)
+                }
+            },
+        };
+        match replay.carry_out(onto, step, again) {
+            Ok(None) => {}
+            Ok(Some(errno)) => noted.push(Progress::Failed(errno)),
+            Err(errno) => {
+                assert_eq!(errno, KILLED);
+                return (false, replay.told().to_vec());
+            }
+        }
+    }
+    let is_over = replay.finish(onto).is_ok();
+    (is_over, replay.told().to_vec())
+}
+
+#[test]
+fn s63_where_nobody_else_has_changed_anything_a_replay_makes_what_was_lost() {
+    let mut changes = 0;
+    for seed in 0..SEEDS {
+        let (mut onto, client, _) = worked(seed, true);
+        changes += client.lost.changes.len();
+        let (is_over, told) = replay(&client.lost, &mut Vec::new(), &mut onto);
+        assert!(is_over);
+        assert_eq!(told, [], "seed {seed}");
+        assert_eq!(onto.tree(), client.model.tree(), "seed {seed}");
+    }
+    assert!(changes > 10_000);
+}
+
+#[test]
+fn s63_a_replay_that_is_killed_at_any_call_and_goes_on_makes_each_change_once() {
+    for seed in 0..SEEDS / 5 {
+        let (before, client, _) = worked(seed, true);
+        for fuel in 1.. {
+            let mut onto = before.clone();
+            let mut noted = Vec::new();
+            onto.fuel = Some(fuel);
+            let (is_over, _) = replay(&client.lost, &mut noted, &mut onto);
+            if is_over {
+                break;
+            }
+            onto.fuel = None;
+            let (is_over, told) = replay(&client.lost, &mut noted, &mut onto);
+            assert!(is_over);
+            assert_eq!(told, [], "seed {seed}, fuel {fuel}");
+            assert_eq!(onto.tree(), client.model.tree(), "seed {seed}, fuel {fuel}");
+            // Once more, it does nothing.
+            onto.fuel = Some(0);
+            replay(&client.lost, &mut noted, &mut onto);
+        }
+    }
+}
+
+#[test]
+fn s63_what_others_have_written_and_what_was_lost_are_both_there_afterwards() {
+    let (mut conflicts, mut left) = (0, 0);
+    for seed in 0..SEEDS {
+        let (onto, client, mut random) = worked(seed, false);
+        let mut others = Client::new(onto, 2_000_000);
+        for _ in 0..random.usize(1..12) {
+            others.step(&mut random);
+        }
+        let mut onto = others.model.clone();
+        for thing in onto.things.values_mut() {
+            // Those of the client are in angle brackets, too.
+            thing
+                .data
+                .iter_mut()
+                .filter(|byte| **byte == b'<')
+                .for_each(|byte| *byte = b'[');
+        }
+        let theirs = onto.tree();
+        let (is_over, told) = replay(&client.lost, &mut Vec::new(), &mut onto);
+        assert!(is_over);
+        conflicts += told.len();
+        let has = |bytes: &[u8]| {
+            let mut all = onto.tree().into_values();
+            all.any(|thing| {
+                thing
+                    .data
+                    .windows(bytes.len().max(1))
+                    .any(|part| part == bytes)
+            })
+        };
+        for (path, thing) in &theirs {
+            let is_new = thing.data.contains(&b'[');
+            assert!(!is_new || has(&thing.data), "seed {seed}: {path:?} is gone");
+        }
+        for text in &client.written {
+            let is_there = client.model.tree().values().any(|thing| {
+                thing
+                    .data
+                    .windows(text.len())
+                    .any(|part| part == text.as_bytes())
+            });
+            assert!(
+                !is_there || has(text.as_bytes()),
+                "seed {seed}: {text} is not made"
+            );
+        }
+        left += told
+            .iter()
+            .filter(|told| matches!(told.what, Became::Left(..)))
+            .count();
+    }
+    assert!(conflicts > 1000 && left > 100, "{conflicts} {left}");
+}
+
+fn path(text: &str) -> Vec<Name> {
+    text.split('/').map(name).collect()
+}
+
+#[test]
+fn what_stands_in_the_way_keeps_its_name() {
+    let mut before = Model::default();
+    before.put(&path("d"), NewKind::Directory);
+    before.put(&path("d/f"), NewKind::Regular);
+    let mut client = Client::new(before.clone(), 1_000_000);
+    let mut random = fastrand::Rng::with_seed(1);
+    while client.lost.changes.len() < 4 {
+        client.step(&mut random);
+    }
+    // All is gone.
+    let mut onto = Model::default();
+    let (is_over, told) = replay(&client.lost, &mut Vec::new(), &mut onto);
+    assert!(is_over);
+    let is_beside = |told: &Told| !matches!(told.what, Became::Beside(_));
+    assert!(told.iter().all(is_beside), "{told:?}");
+    assert!(
+        !onto.names.contains_key(&path("d")),
+        "{:?}",
+        onto.names.keys()
+    );
+}
+
+#[test]
+fn a_file_is_read_as_it_was_written() {
+    for seed in 0..50 {
+        let (mut onto, client, _) = worked(seed, true);
+        let begins = Begins {
+            source: "host:src".to_owned(),
+            mount_point: b"/mnt".to_vec(),
+            root: root(),
+            at: surmise_lower::Timestamp::default(),
+            why: "a test".to_owned(),
+        };
+        let mut frames: Vec<_> = client.lost.frames(begins.clone()).collect();
+        let read = |frames: &[Vec<u8>], boot: &[u8]| {
+            let mut reader = Reader::new(boot.to_vec());
+            frames
+                .iter()
+                .for_each(|frame| reader.take(frame).expect("an entry"));
+            reader.end().expect("a file")
+        };
+        let file = read(&frames, b"1");
+        assert_eq!((&file.begins, &file.lost), (&begins, &client.lost));
+        assert!(lines(root(), &file.lost).len() <= file.lost.changes.len());
+        let mut noted = Vec::new();
+        replay(&file.lost, &mut noted, &mut onto);
+        let replays = Entry::Replays(Replays {
+            onto: b"/mnt".to_vec(),
+            boot: b"1".to_vec(),
+        });
+        frames.push(replays.encode());
+        let half = noted.len() / 2;
+        for (index, progress) in noted.iter().enumerate() {
+            if index == half {
+                frames.push(Entry::Synced.encode());
+            }
+            frames.push(Entry::Progress(progress.clone()).encode());
+        }
+        assert_eq!(read(&frames, b"1").progress, noted);
+        // The machine was started again: what was not synced may be gone.
+        assert_eq!(read(&frames, b"2").progress, noted[..half]);
+        frames.push(Entry::Over.encode());
+        assert!(read(&frames, b"1").is_over);
+        let late = Entry::Progress(Progress::Begins(Step::Make {
+            beside: None,
+            moves: None,
+        }));
+        let mut reader = Reader::new(Vec::new());
+        assert!(reader.take(&late.encode()).is_err());
+    }
+}
