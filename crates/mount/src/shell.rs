@@ -18,6 +18,7 @@ use surmise_remote::frame::{ClientKey, Reason, ToClient};
 use surmise_remote::object::{Attributes, Name, ObjectId};
 use surmise_remote::server::Moment;
 use surmise_remote::tree::User;
+use surmise_wire::{Line, Traffic};
 
 use crate::clock;
 use crate::connection::NoConnection;
@@ -42,6 +43,7 @@ pub struct Shell {
     kernel: Sender<Forget>,
     /// After how long without a connection calls fail.
     soft: Option<Duration>,
+    traffic: Arc<Traffic>,
 }
 
 struct State {
@@ -85,6 +87,9 @@ struct Link {
     since: Instant,
     /// Ends it.
     breaker: Option<Box<dyn FnMut() + Send>>,
+    line: Arc<Line>,
+    /// The newest ping, and when it was handed on.
+    pinged: Option<(u64, Instant)>,
 }
 
 impl Shell {
@@ -107,6 +112,8 @@ impl Shell {
                 is_up: false,
                 since: Instant::now(),
                 breaker: None,
+                line: Arc::default(),
+                pinged: None,
             },
             effects: Vec::new(),
             next_token: 0,
@@ -125,6 +132,7 @@ impl Shell {
             locks_change: Condvar::new(),
             kernel,
             soft,
+            traffic: Arc::default(),
         }
     }
 
@@ -295,14 +303,16 @@ impl Shell {
         }
     }
 
-    /// There is a new connection, which `breaker` ends. Returns its number.
-    pub fn connected(&self, breaker: Box<dyn FnMut() + Send>) -> u64 {
+    /// There is a new connection, which `breaker` ends. Returns its number and its line.
+    pub fn connected(&self, breaker: Box<dyn FnMut() + Send>) -> (u64, Arc<Line>) {
         let mut state = self.lock();
         state.link.number += 1;
         state.link.breaker = Some(breaker);
+        state.link.line = Arc::new(Line::new(Arc::clone(&self.traffic)));
+        state.link.pinged = None;
         state.outgoing.clear();
         self.tell(&mut state, Event::Connected, None);
-        state.link.number
+        (state.link.number, Arc::clone(&state.link.line))
     }
 
     /// Messages came.
@@ -314,6 +324,9 @@ impl Shell {
                 state.link.since = Instant::now();
                 state.parted = None;
                 self.turned.notify_all();
+            }
+            if let ToClient::Pong(number) = message {
+                state.link.answered(number);
             }
             self.tell(&mut state, Event::Received(message), None);
         }
@@ -410,6 +423,16 @@ impl Shell {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link {
+    /// The server has answered this ping.
+    fn answered(&mut self, number: u64) {
+        let pinged = self.pinged.take_if(|(of, _)| *of == number);
+        if let Some((_, at)) = pinged {
+            self.line.answered_after(at.elapsed());
+        }
     }
 }
 

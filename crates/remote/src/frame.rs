@@ -18,7 +18,7 @@ use crate::operation::Operation;
 use crate::tree::Limits;
 
 /// The first thing that either side says. Another version is refused before anything else is read.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// The longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 4 << 20;
