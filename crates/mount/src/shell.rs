@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use surmise_remote::client::{Client, Effect, Event, Request, Response, Token};
 use surmise_remote::errno::Errno;
-use surmise_remote::frame::{ClientKey, Reason, ToClient};
+use surmise_remote::frame::{ClientKey, Reason, ToClient, ToServer};
 use surmise_remote::object::{Attributes, Name, ObjectId};
 use surmise_remote::server::Moment;
 use surmise_remote::tree::User;
@@ -88,8 +88,8 @@ struct Link {
     /// Ends it.
     breaker: Option<Box<dyn FnMut() + Send>>,
     line: Arc<Line>,
-    /// The newest ping, and when it was handed on.
-    pinged: Option<(u64, Instant)>,
+    /// A question that is out, and when it left.
+    asked: Option<(u64, Instant)>,
 }
 
 impl Shell {
@@ -113,7 +113,7 @@ impl Shell {
                 since: Instant::now(),
                 breaker: None,
                 line: Arc::default(),
-                pinged: None,
+                asked: None,
             },
             effects: Vec::new(),
             next_token: 0,
@@ -309,7 +309,7 @@ impl Shell {
         state.link.number += 1;
         state.link.breaker = Some(breaker);
         state.link.line = Arc::new(Line::new(Arc::clone(&self.traffic)));
-        state.link.pinged = None;
+        state.link.asked = None;
         state.outgoing.clear();
         self.tell(&mut state, Event::Connected, None);
         (state.link.number, Arc::clone(&state.link.line))
@@ -325,9 +325,7 @@ impl Shell {
                 state.parted = None;
                 self.turned.notify_all();
             }
-            if let ToClient::Pong(number) = message {
-                state.link.answered(number);
-            }
+            state.link.answers(&message);
             self.tell(&mut state, Event::Received(message), None);
         }
     }
@@ -418,6 +416,8 @@ impl Shell {
             waiting_calls: state.waiting.len(),
             is_ending: state.is_ending,
             lost: state.lost.clone(),
+            sent: self.traffic.sent(),
+            received: self.traffic.received(),
         }
     }
 
@@ -427,10 +427,24 @@ impl Shell {
 }
 
 impl Link {
-    /// The server has answered this ping.
-    fn answered(&mut self, number: u64) {
-        let pinged = self.pinged.take_if(|(of, _)| *of == number);
-        if let Some((_, at)) = pinged {
+    /// A question leaves. Of several that are out, the time is taken of one.
+    fn asks(&mut self, message: &ToServer) {
+        if let ToServer::Ask { request, .. }
+        | ToServer::Explore { request, .. }
+        | ToServer::Fetch { request, .. } = message
+        {
+            self.asked.get_or_insert((*request, Instant::now()));
+        }
+    }
+
+    /// A message has come, which may be an answer. No answer takes less than a round trip.
+    fn answers(&mut self, message: &ToClient) {
+        if let ToClient::Granted { request }
+        | ToClient::Explored { request, .. }
+        | ToClient::Failed { request, .. }
+        | ToClient::Data { request, .. } = message
+            && let Some((_, at)) = self.asked.take_if(|(asked, _)| asked == request)
+        {
             self.line.answered_after(at.elapsed());
         }
     }

@@ -147,3 +147,53 @@ fn cut<'b>(bytes: &mut &'b [u8], most: usize) -> &'b [u8] {
     *bytes = rest;
     front
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of these bytes were tried, and how long all became.
+    fn sent(compressor: &mut Compressor, mut bytes: &[u8]) -> (usize, usize) {
+        let (mut tried, mut length) = (0, 0);
+        while !bytes.is_empty() {
+            let piece = compressor.next(&mut bytes, true).expect("memory");
+            length += piece.body.len();
+            if piece.took.is_some() {
+                tried += piece.plain;
+            }
+        }
+        (tried, length)
+    }
+
+    fn opened() -> Compressor {
+        let mut compressor = Compressor::default();
+        assert_eq!(sent(&mut compressor, &[0; 4]), (0, 4));
+        compressor
+    }
+
+    #[test]
+    fn little_is_tried_of_what_does_not_become_shorter() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let bytes: Vec<u8> = (0..32 << 20).map(|_| random.u8(..)).collect();
+        let mut compressor = opened();
+        let (tried, length) = sent(&mut compressor, &bytes);
+        assert!(tried <= 1 << 20, "{tried} of {}", bytes.len());
+        assert!(length <= bytes.len() + 1024, "{length}");
+        // What is short is still compressed, and what is alike again soon.
+        let (tried, length) = sent(&mut compressor, &[7; 2000]);
+        assert!(tried == 2000 && length < 100, "{length}");
+        let alike = vec![7; 32 << 20];
+        let (tried, _) = sent(&mut compressor, &alike);
+        assert!(tried >= alike.len() - SKIPPED_BYTES_MAX, "{tried}");
+    }
+
+    #[test]
+    fn what_was_sent_before_makes_the_next_shorter() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let bytes: Vec<u8> = (0..1000).map(|_| random.u8(..)).collect();
+        let mut compressor = opened();
+        let (_, first) = sent(&mut compressor, &bytes);
+        let (_, again) = sent(&mut compressor, &bytes);
+        assert!(first >= 1000 && again < 50, "{first}, then {again}");
+    }
+}

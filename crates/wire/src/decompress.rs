@@ -150,3 +150,74 @@ fn decoder() -> std::io::Result<Decoder<'static>> {
     decoder.set_parameter(DParameter::WindowLogMax(WINDOW_LOG))?;
     Ok(decoder)
 }
+
+#[cfg(test)]
+mod tests {
+    use zstd::stream::raw::{CParameter, Encoder};
+
+    use super::*;
+
+    /// A block with bytes that zstd has made so, behind an empty opening.
+    fn block(bytes: &[u8], window_log: u32, ends: bool) -> Vec<u8> {
+        let mut encoder = Encoder::new(1).expect("memory");
+        let window = encoder.set_parameter(CParameter::WindowLog(window_log));
+        window.expect("a window");
+        let mut body = Vec::with_capacity(bytes.len() + 1024);
+        let mut output = OutBuffer::around(&mut body);
+        let mut input = InBuffer::around(bytes);
+        while input.pos() < bytes.len() {
+            encoder.run(&mut input, &mut output).expect("room");
+        }
+        let left = match ends {
+            true => encoder.finish(&mut output, true),
+            false => encoder.flush(&mut output),
+        };
+        assert_eq!(left.expect("room"), 0);
+        let header = Header {
+            length: body.len(),
+            is_compressed: true,
+            wants: false,
+        };
+        [&[0; 4][..], &header.encoded(), &body].concat()
+    }
+
+    /// How long what comes of it is in all, and at most at a time.
+    fn read(mut bytes: &[u8]) -> Result<(usize, usize), Damaged> {
+        let mut decompressor = Decompressor::default();
+        let (mut all, mut most) = (0, 0);
+        loop {
+            let Advance { taken, made } = decompressor.advance(bytes)?;
+            bytes = &bytes[taken..];
+            match made {
+                Made::Decompressed => {
+                    let length = decompressor.decompressed().len();
+                    all += length;
+                    most = most.max(length);
+                }
+                Made::Nothing => return Ok((all, most)),
+                Made::AsTheyAre | Made::Header(_) => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_short_block_that_makes_much_is_made_by_and_by() {
+        let zeros = vec![0; 100 << 20];
+        let bomb = block(&zeros, WINDOW_LOG, false);
+        assert!(bomb.len() < 100 << 10, "{}", bomb.len());
+        let (all, most) = read(&bomb).expect("a block");
+        assert_eq!(all, zeros.len());
+        assert!(most <= COMPRESSED_BYTES_MAX, "{most}");
+    }
+
+    #[test]
+    fn what_a_sender_does_not_do_is_damage() {
+        let bytes = vec![1; 10 << 10];
+        assert_eq!(
+            read(&block(&bytes, WINDOW_LOG, false)),
+            Ok((10 << 10, 10 << 10))
+        );
+        assert_eq!(read(&block(&bytes, WINDOW_LOG + 1, false)), Err(Damaged));
+        assert_eq!(read(&block(&bytes, WINDOW_LOG, true)), Err(Damaged));
+    }
+}

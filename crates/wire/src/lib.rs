@@ -50,4 +50,4 @@ pub use reader::{Garbled, Reader};
 pub use writer::Writer;
 
 /// The binary logarithm of how many bytes back a compressed block may refer.
-pub const WINDOW_LOG: u32 = 18;
+pub const WINDOW_LOG: u32 = 17;

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A line whose round trip takes at least as long is far, and to compress saves time on it: at a megabyte a millisecond, which is more than
 /// most lines carry, what compressing takes is less than what it saves, and less than the way takes.
 const FAR: Duration = Duration::from_millis(2);
@@ -11,7 +13,7 @@ const FAR: Duration = Duration::from_millis(2);
 /// A connection's line.
 #[derive(Debug, Default)]
 pub struct Line {
-    /// The shortest round trip that was measured at this side, in nanoseconds, and one more; zero before.
+    /// The shortest round trip that this side has measured, in nanoseconds; zero before the first.
     round_trip_ns: AtomicU64,
     /// The other side wants compressed blocks.
     is_wanted: AtomicBool,
@@ -27,7 +29,7 @@ impl Line {
         }
     }
 
-    /// A question was answered that takes the other side no time.
+    /// A question was answered after so long. Of all such times the shortest is nearest to a round trip.
     pub fn answered_after(&self, round_trip: Duration) {
         let ns = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);
         let least = |known: u64| match known {
@@ -72,7 +74,7 @@ pub(crate) struct Counter {
 }
 
 /// A number of bytes in one direction.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transferred {
     /// Of messages.
     pub bytes: u64,

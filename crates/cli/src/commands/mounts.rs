@@ -28,7 +28,9 @@ Columns:
 
 JSON:
   An array of {\"source\", \"mount_point\", \"process\", \"status\"}; status is {\"is_connected\",
-  \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\", \"is_ending\", \"lost\"}";
+  \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\", \"is_ending\", \"lost\",
+  \"sent\", \"received\"}; these two are {\"bytes\", \"line_bytes\"}: how long messages were, and how
+  much of the line they took";
 
 impl Arguments {
     /// Where it prints JSON, if it was asked to.

@@ -1,11 +1,10 @@
 //! What the client wants done.
 
 use std::io;
-use std::time::Instant;
 
 use surmise_remote::client::{Effect, Event, Lost, Response};
 use surmise_remote::errno::Errno;
-use surmise_remote::frame::{ToServer, encode};
+use surmise_remote::frame::encode;
 use surmise_remote::object::ObjectId;
 
 use super::waiting::{Outcome, Own, Wants};
@@ -60,9 +59,7 @@ impl Shell {
                 let sent = encode(&message, &mut state.outgoing);
                 // No message of a client is longer: its groups are cut before, and reads ask for less.
                 debug_assert!(sent.is_ok(), "{sent:?}");
-                if let ToServer::Ping { number, .. } = message {
-                    state.link.pinged = Some((number, Instant::now()));
-                }
+                state.link.asks(&message);
                 self.to_send.notify_all();
             }
             Effect::Answer(token, answer) => match own {

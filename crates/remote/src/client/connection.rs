@@ -189,16 +189,12 @@ impl Client {
         self.forget_candidates(effects);
         self.go_ahead(effects);
         if self.now >= self.pings_at() {
-            self.ping(effects);
+            self.connection.pinged = Some(self.now);
+            effects.push(Effect::Send(ToServer::Ping {
+                number: self.now.0,
+                decided: self.groups.decided,
+            }));
         }
-    }
-
-    fn ping(&mut self, effects: &mut Vec<Effect>) {
-        self.connection.pinged = Some(self.now);
-        effects.push(Effect::Send(ToServer::Ping {
-            number: self.now.0,
-            decided: self.groups.decided,
-        }));
     }
 
     /// The client's tree has this change; the server is to have it, too.
@@ -300,8 +296,6 @@ impl Client {
         } = welcome;
         self.tree.set_limits(welcome.limits.clone());
         self.welcome = Some(welcome);
-        // The answer tells how far away the server is, which the welcome does not: a server may have to begin first.
-        self.ping(effects);
         if was_known && !is_known {
             self.begin_anew(effects);
         } else if was_known {
