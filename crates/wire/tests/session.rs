@@ -157,7 +157,6 @@ fn a_far_line_carries_a_part_of_what_is_sent() {
     assert!(times(listing) > 2.5, "{listing:?}");
     let unpacking = transferred(FAR, &unpacking());
     assert!(times(unpacking) > 4.0, "{unpacking:?}");
-    println!("a listing: {listing:?}; an archive: {unpacking:?}");
 }
 
 #[test]
