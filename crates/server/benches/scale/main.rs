@@ -21,6 +21,7 @@ mod tree;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use surmise_lower::FileKind;
@@ -138,28 +139,39 @@ fn alone(tree: &Tree) -> Row {
 /// How long so many clients take for all their reads, each in a directory of its own, and the server's memory then.
 fn together(tree: &Tree, clients: usize) -> (Duration, u64) {
     let server = Process::start_with(tree.path(), 600_000, false);
-    let mut ready: Vec<_> = (0..clients)
-        .map(|number| {
-            let mut client = Client::new(tree.path(), number as u8 + 1);
-            let directory = client.find(&Tree::directory(number)).expect("look");
-            let (directory, _) = directory.expect("it is there");
-            let files = walk(&mut client, directory);
-            (client, files)
-        })
-        .collect();
-    let begun = Instant::now();
-    std::thread::scope(|scope| {
-        for (number, (client, files)) in ready.iter_mut().enumerate() {
-            scope.spawn(move || read(client, files, READ / clients, number as u64));
+    let (ready, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    // A client that others wait for has to go on.
+    let wait_for_all = |client: &mut Client, count: &AtomicUsize| {
+        count.fetch_add(1, Ordering::Relaxed);
+        while count.load(Ordering::Relaxed) < clients {
+            client.pump();
         }
-    });
-    let took = begun.elapsed();
-    let memory = memory_of(server.number());
-    for (client, _) in ready {
+    };
+    let one = &|number: usize| {
+        let mut client = Client::new(tree.path(), number as u8 + 1);
+        let directory = client.find(&Tree::directory(number)).expect("look");
+        let (directory, _) = directory.expect("it is there");
+        let files = walk(&mut client, directory);
+        wait_for_all(&mut client, &ready);
+        let begun = Instant::now();
+        read(&mut client, &files, READ / clients, number as u64);
+        let took = begun.elapsed();
+        wait_for_all(&mut client, &done);
         client.leave();
-    }
+        took
+    };
+    let slowest = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..clients)
+            .map(|number| scope.spawn(move || one(number)))
+            .collect();
+        let took = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("a client"));
+        took.max().unwrap_or_default()
+    });
+    let memory = memory_of(server.number());
     server.stop();
-    (took, memory)
+    (slowest, memory)
 }
 
 /// Looks at all that is below a directory, and returns the files.
