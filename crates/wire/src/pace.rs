@@ -17,6 +17,9 @@ const BYTES_MIN: usize = 32 << 10;
 /// How much of a mean the newest sample makes.
 const NEWEST: f64 = 0.1;
 
+/// What one write tells of a line at most, in nanoseconds a byte: the processor may have had other work meanwhile.
+const LINE_NS_MAX: f64 = 100.0;
+
 /// What was measured of a line and of compressing.
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -42,7 +45,7 @@ impl Pace {
     /// So many bytes were written.
     pub(crate) fn wrote(&mut self, bytes: usize, took: Duration) {
         if bytes >= BYTES_MIN {
-            mean(&mut self.line_ns, ns(bytes, took));
+            mean(&mut self.line_ns, ns(bytes, took).min(LINE_NS_MAX));
         }
     }
 
@@ -96,6 +99,13 @@ mod tests {
             pace.wrote(1 << 20, Duration::from_millis(100));
             pace.compressed(128 << 10, 128 << 10, Duration::from_micros(300));
         }
+        assert!(!pace.pays());
+    }
+
+    #[test]
+    fn one_write_that_was_held_up_tells_little() {
+        let mut pace = Pace::default();
+        pace.wrote(64 << 10, Duration::from_secs(1));
         assert!(!pace.pays());
     }
 
