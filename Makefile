@@ -13,7 +13,7 @@ SECONDS ?= 60
 CAP ?= 60
 COMMIT = $(shell git describe --always --dirty)
 
-.PHONY: help build install deb deb-test demo demo-remote demo-rpc test lint bench bench-net bench-sync bench-remote bench-rpc \
+.PHONY: help build install deb deb-test demo demo-remote demo-rpc test lint bench bench-net bench-sync bench-remote bench-rpc bench-server \
 	bench-rollback bench-speculation torture fuzz soak soak-crash soak-rpc clean
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo 'make bench-net  the same for the network boundary, and for memory'
 	@echo 'make bench-sync fsyncs put off, beside real ones and eatmydata, on disks that flush in 0, 1 and 8 ms (root)'
 	@echo 'make bench-remote  programs on a directory 30 ms away, beside sshfs, stopped after CAP=60 seconds, and the directory itself (root)'
+	@echo 'make bench-server  what a server of a far directory takes: time and memory by files of the export and by clients'
 	@echo 'make demo-remote  unpack 1000 files and build Lua in a directory 30 ms away, beside sshfs, and compare what the server has (root)'
 	@echo 'make demo-rpc   three nodes of etcd 50 ms from each other: ten dependent reads, plainly and running ahead'
 	@echo 'make bench-rpc  what running ahead saves calls that depend on each other, and what it costs'
@@ -93,6 +94,9 @@ bench-sync:
 bench-remote:
 	@$(call tools,bench-remote) && $(release) \
 		&& cargo run --release --locked --package surmise-bench -- --suite remote --pairs 5 --cap $(CAP)
+
+bench-server:
+	@$(call tools,bench) && cargo bench --locked --package surmise-server --bench scale
 
 # Each sample ends with a comparison of what is at the server.
 demo-remote:

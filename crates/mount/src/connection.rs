@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use surmise_remote::frame::{Decoder, ToClient};
+use surmise_remote::frame::ToClient;
 use surmise_tls::{ConnectError, Target};
+use surmise_wire::{Reader, Writer};
 
 use crate::shell::Shell;
 
@@ -23,6 +24,9 @@ const RETRY_MAX: Duration = Duration::from_secs(5);
 const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 const READ_BYTES: usize = 256 << 10;
+
+/// How many messages the client is told of at once.
+const MESSAGES_MAX: usize = 256;
 
 /// How the server is reached.
 #[derive(Debug, Clone)]
@@ -239,18 +243,19 @@ fn use_until_it_breaks(
     let Ok(breaker) = line.breaker() else {
         return line.end(false);
     };
-    let link = shell.connected(breaker);
+    let (link, wire) = shell.connected(breaker);
+    let (mut reader, mut writer) = (Reader::new(Arc::clone(&wire)), Writer::new(wire));
     let was_welcomed = thread::scope(|scope| {
         scope.spawn(move || {
             while let Some(bytes) = shell.to_send(link) {
-                if input.write_all(&bytes).is_err() {
+                if writer.write(&bytes, &mut input, |_| {}).is_err() {
                     break;
                 }
             }
             // Its end of input is how the other side learns that nothing follows.
             drop(input);
         });
-        let was_welcomed = receive(shell, &mut output, begins);
+        let was_welcomed = receive(shell, (&mut output, &mut reader), begins);
         shell.cut();
         was_welcomed
     });
@@ -258,8 +263,11 @@ fn use_until_it_breaks(
 }
 
 /// Gives what comes to the client; whether the server welcomed it.
-fn receive(shell: &Shell, output: &mut impl Read, begins: &dyn Fn()) -> bool {
-    let mut decoder = Decoder::default();
+fn receive(
+    shell: &Shell,
+    (output, reader): (&mut impl Read, &mut Reader),
+    begins: &dyn Fn(),
+) -> bool {
     let mut buffer = vec![0; READ_BYTES];
     let mut was_welcomed = false;
     loop {
@@ -267,24 +275,31 @@ fn receive(shell: &Shell, output: &mut impl Read, begins: &dyn Fn()) -> bool {
             Ok(0) | Err(_) => return was_welcomed,
             Ok(length) => length,
         };
-        decoder.feed(&buffer[..length]);
-        let mut messages = Vec::new();
-        let broken = loop {
-            match decoder.message() {
-                Ok(Some(message)) => messages.push(message),
-                Ok(None) => break false,
-                // Nothing behind it can be understood.
-                Err(_) => break true,
+        let mut came = &buffer[..length];
+        let mut goes_on = true;
+        while goes_on {
+            let mut messages = Vec::new();
+            let has_more = loop {
+                match reader.message(&mut came) {
+                    Ok(Some(message)) => messages.push(message),
+                    Ok(None) => break Some(false),
+                    // Nothing behind it can be understood.
+                    Err(_) => break None,
+                }
+                if messages.len() == MESSAGES_MAX {
+                    break Some(true);
+                }
+            };
+            let welcomes = |message: &ToClient| matches!(message, ToClient::Welcome(_));
+            if messages.iter().any(welcomes) {
+                was_welcomed = true;
+                begins();
             }
-        };
-        let welcomes = |message: &ToClient| matches!(message, ToClient::Welcome(_));
-        if messages.iter().any(welcomes) {
-            was_welcomed = true;
-            begins();
-        }
-        shell.received(messages);
-        if broken {
-            return was_welcomed;
+            shell.received(messages);
+            match has_more {
+                Some(has_more) => goes_on = has_more,
+                None => return was_welcomed,
+            }
         }
     }
 }

@@ -15,10 +15,11 @@ use std::time::{Duration, Instant};
 
 use surmise_remote::client::{Client, Effect, Event, Request, Response, Token};
 use surmise_remote::errno::Errno;
-use surmise_remote::frame::{ClientKey, Reason, ToClient};
+use surmise_remote::frame::{ClientKey, Reason, ToClient, ToServer};
 use surmise_remote::object::{Attributes, Name, ObjectId};
 use surmise_remote::server::Moment;
 use surmise_remote::tree::User;
+use surmise_wire::{Line, Traffic};
 
 use crate::clock;
 use crate::connection::NoConnection;
@@ -45,6 +46,7 @@ pub struct Shell {
     kernel: Sender<Forget>,
     /// After how long without a connection calls fail.
     soft: Option<Duration>,
+    traffic: Arc<Traffic>,
 }
 
 struct State {
@@ -87,6 +89,9 @@ struct Link {
     since: Instant,
     /// Ends it.
     breaker: Option<Box<dyn FnMut() + Send>>,
+    line: Arc<Line>,
+    /// A question that is out, and when it left.
+    asked: Option<(u64, Instant)>,
 }
 
 impl Shell {
@@ -109,6 +114,8 @@ impl Shell {
                 is_up: false,
                 since: Instant::now(),
                 breaker: None,
+                line: Arc::default(),
+                asked: None,
             },
             effects: Vec::new(),
             next_token: 0,
@@ -127,6 +134,7 @@ impl Shell {
             locks_change: Condvar::new(),
             kernel,
             soft,
+            traffic: Arc::default(),
         }
     }
 
@@ -297,14 +305,16 @@ impl Shell {
         }
     }
 
-    /// There is a new connection, which `breaker` ends. Returns its number.
-    pub fn connected(&self, breaker: Box<dyn FnMut() + Send>) -> u64 {
+    /// There is a new connection, which `breaker` ends. Returns its number and its line.
+    pub fn connected(&self, breaker: Box<dyn FnMut() + Send>) -> (u64, Arc<Line>) {
         let mut state = self.lock();
         state.link.number += 1;
         state.link.breaker = Some(breaker);
+        state.link.line = Arc::new(Line::new(Arc::clone(&self.traffic)));
+        state.link.asked = None;
         state.outgoing.clear();
         self.tell(&mut state, Event::Connected, None);
-        state.link.number
+        (state.link.number, Arc::clone(&state.link.line))
     }
 
     /// Messages came.
@@ -317,6 +327,7 @@ impl Shell {
                 state.parted = None;
                 self.turned.notify_all();
             }
+            state.link.answers(&message);
             self.tell(&mut state, Event::Received(message), None);
         }
     }
@@ -396,11 +407,37 @@ impl Shell {
             waiting_calls: state.waiting.len(),
             is_ending: state.is_ending,
             lost: state.lost.lines().to_vec(),
+            sent: self.traffic.sent(),
+            received: self.traffic.received(),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Link {
+    /// A question leaves. Of several that are out, the time is taken of one.
+    fn asks(&mut self, message: &ToServer) {
+        if let ToServer::Ask { request, .. }
+        | ToServer::Explore { request, .. }
+        | ToServer::Fetch { request, .. } = message
+        {
+            self.asked.get_or_insert((*request, Instant::now()));
+        }
+    }
+
+    /// A message has come, which may be an answer. No answer takes less than a round trip.
+    fn answers(&mut self, message: &ToClient) {
+        if let ToClient::Granted { request }
+        | ToClient::Explored { request, .. }
+        | ToClient::Failed { request, .. }
+        | ToClient::Data { request, .. } = message
+            && let Some((_, at)) = self.asked.take_if(|(asked, _)| asked == request)
+        {
+            self.line.answered_after(at.elapsed());
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use surmise_wire::Transferred;
 
 use crate::shell::Shell;
 
@@ -54,6 +55,12 @@ pub struct Status {
     pub is_ending: bool,
     /// What was lost, a line each.
     pub lost: Vec<String>,
+    /// What was sent to the server, over all connections.
+    #[serde(default)]
+    pub sent: Transferred,
+    /// What came from there.
+    #[serde(default)]
+    pub received: Transferred,
 }
 
 /// The end of a mount: all that was not lost is in the directory at the server.

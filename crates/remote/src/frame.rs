@@ -1,6 +1,6 @@
 //! What goes over a connection. A frame is its length, four bytes little-endian, and one message in the wire format
-//! of the crate `postcard` (version 1). The transport, which is ssh or TLS, sees to it that bytes are neither lost
-//! nor changed.
+//! of the crate `postcard` (version 1). The crate `surmise-wire` has frames go over the line in blocks, compressed or as they are. The
+//! transport, which is ssh or TLS, sees to it that bytes are neither lost nor changed.
 
 #[cfg(test)]
 mod tests;

@@ -77,7 +77,8 @@ impl From<Errno> for Refusal {
 /// Objects by their ids.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
-    objects: HashMap<ObjectId, Object>,
+    /// Boxed, since a table has room for up to twice as many as are in it.
+    objects: HashMap<ObjectId, Box<Object>>,
     /// Of each directory whose place is known, the directory that has its name.
     parents: HashMap<ObjectId, ObjectId>,
     limits: Limits,
@@ -114,7 +115,7 @@ impl Tree {
 
     /// What is known of an object.
     pub fn get(&self, object: ObjectId) -> Option<&Object> {
-        self.objects.get(&object)
+        self.objects.get(&object).map(Box::as_ref)
     }
 
     /// How many objects are known.
@@ -134,7 +135,7 @@ impl Tree {
 
     /// Learns what an object is, in place of what was known of it.
     pub fn learn(&mut self, id: ObjectId, object: Object) {
-        self.objects.insert(id, object);
+        self.objects.insert(id, Box::new(object));
     }
 
     /// Learns all names in a directory that is known.
@@ -166,7 +167,7 @@ impl Tree {
     /// Knows an object no more.
     pub fn forget(&mut self, object: ObjectId) -> Option<Object> {
         self.parents.remove(&object);
-        self.objects.remove(&object)
+        self.objects.remove(&object).map(|object| *object)
     }
 
     /// The names in a directory.

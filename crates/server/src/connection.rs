@@ -1,6 +1,6 @@
 //! A connection: a thread that reads messages, and one that writes them.
 
-use std::io::{Read, Write};
+use std::io::Read;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use surmise_remote::frame::{Decoder, ToClient, encode};
+use surmise_remote::frame::{ToClient, encode};
 use surmise_remote::server::Link;
+use surmise_wire::{Line, Reader, Writer};
 
 use crate::budget::{Backlog, Budget};
 use crate::clock::now;
@@ -86,12 +87,14 @@ impl Connection {
         let unread = Arc::new(Unread::default());
         let (reading, writing) = (stream.try_clone()?, stream.try_clone()?);
         let waiting = unread.clone();
+        let line = Arc::new(Line::default());
+        let (reader, writer) = (Reader::new(line.clone()), Writer::new(line));
         std::thread::Builder::new()
             .name("write".into())
-            .spawn(move || write_all(writing, &queue, &waiting))?;
+            .spawn(move || write_all((writing, writer), &queue, &waiting))?;
         std::thread::Builder::new()
             .name("read".into())
-            .spawn(move || read_all(link, reading, &inputs, &budget))?;
+            .spawn(move || read_all(link, (reading, reader), &inputs, &budget))?;
         Ok(Self {
             stream,
             outgoing,
@@ -136,33 +139,31 @@ impl Connection {
     }
 }
 
-fn write_all(mut stream: UnixStream, queue: &Receiver<Vec<u8>>, unread: &Unread) {
+fn write_all(
+    (mut stream, mut writer): (UnixStream, Writer),
+    queue: &Receiver<Vec<u8>>,
+    unread: &Unread,
+) {
     while let Ok(mut bytes) = queue.recv() {
         while bytes.len() < CHUNK
             && let Ok(more) = queue.try_recv()
         {
             bytes.extend(more);
         }
-        let mut left = &bytes[..];
-        while !left.is_empty() {
-            match stream.write(left) {
-                Ok(written @ 1..) => {
-                    unread.less(written);
-                    left = &left[written..];
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Ok(0) | Err(_) => {
-                    let _ = stream.shutdown(Shutdown::Both);
-                    return;
-                }
-            }
+        let written = writer.write(&bytes, &mut stream, |more| unread.less(more));
+        if written.is_err() {
+            break;
         }
     }
     let _ = stream.shutdown(Shutdown::Both);
 }
 
-fn read_all(link: Link, mut stream: UnixStream, inputs: &Sender<Input>, budget: &Budget) {
-    let mut decoder = Decoder::default();
+fn read_all(
+    link: Link,
+    (mut stream, mut reader): (UnixStream, Reader),
+    inputs: &Sender<Input>,
+    budget: &Budget,
+) {
     let mut chunk = vec![0; CHUNK];
     loop {
         let length = match stream.read(&mut chunk) {
@@ -171,9 +172,9 @@ fn read_all(link: Link, mut stream: UnixStream, inputs: &Sender<Input>, budget: 
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(_) => break,
         };
-        decoder.feed(&chunk[..length]);
+        let mut came = &chunk[..length];
         loop {
-            let input = match decoder.message() {
+            let input = match reader.message(&mut came) {
                 Ok(Some(message)) => Input::message(link, message),
                 Ok(None) => break,
                 Err(_) => {

@@ -281,21 +281,27 @@ impl Directory {
             self.directories.pop(&inode);
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let open = Arc::new(self.open_at_place(inode, flags, depth)?);
+        let (open, _) = self.open_at_place(inode, flags, depth)?;
+        let open = Arc::new(open);
         self.directories.put(inode, open.clone());
         Ok(open)
     }
 
     /// An inode of any kind, open for its place alone.
     fn open_inode(&mut self, inode: u64) -> Result<Arc<OwnedFd>, Errno> {
-        if inode == self.root_inode {
-            return Ok(self.root.clone());
-        }
-        if self.directories.contains(&inode) {
-            return self.open_directory(inode);
+        Ok(self.look_at(inode)?.0)
+    }
+
+    /// Likewise, and what stat(2) then tells of it.
+    fn look_at(&mut self, inode: u64) -> Result<(Arc<OwnedFd>, Statx), Errno> {
+        if inode == self.root_inode || self.directories.contains(&inode) {
+            let open = self.open_directory(inode)?;
+            let found = stat(open.as_fd(), "")?;
+            return Ok((open, found));
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(Arc::new(self.open_at_place(inode, flags, 0)?))
+        let (open, found) = self.open_at_place(inode, flags, 0)?;
+        Ok((Arc::new(open), found))
     }
 
     /// Whether an open directory is still where it was found. Others may have moved it out of the export, and so one that is
@@ -316,7 +322,12 @@ impl Directory {
     }
 
     /// Opens an inode at one of its places; at worst all of the export is looked through once.
-    fn open_at_place(&mut self, inode: u64, flags: OFlags, depth: usize) -> Result<OwnedFd, Errno> {
+    fn open_at_place(
+        &mut self,
+        inode: u64,
+        flags: OFlags,
+        depth: usize,
+    ) -> Result<(OwnedFd, Statx), Errno> {
         loop {
             let Some(place) = self.places.get(inode).cloned() else {
                 if !self.may_walk {
@@ -352,7 +363,7 @@ impl Directory {
         place: &Place,
         flags: OFlags,
         depth: usize,
-    ) -> Result<OwnedFd, Errno> {
+    ) -> Result<(OwnedFd, Statx), Errno> {
         let parent = self.open_directory_at(place.parent, depth + 1)?;
         let name = place.name.as_bytes();
         let open = self.with_bits(parent.as_fd(), rights::SEARCH, || {
@@ -367,7 +378,7 @@ impl Directory {
         }
         match flags.contains(OFlags::DIRECTORY) && !names::is_directory(&found) {
             true => Err(Errno::NOTDIR),
-            false => Ok(open),
+            false => Ok((open, found)),
         }
     }
 

@@ -8,7 +8,7 @@ const LAYERS: &[&[&str]] = &[
     &["syscalls", "engine", "journal", "lower", "predict", "rpc"],
     &["sys", "grpc", "remote"],
     &["linux"],
-    &["refusals", "tls"],
+    &["refusals", "tls", "wire"],
     &["checkpoint", "fuse", "outbox", "server"],
     &["mount"],
     &["supervisor"],

@@ -53,8 +53,9 @@ Columns of lost changes, which wait in a file each until they are replayed or th
 JSON:
   {\"mounts\", \"lost\"}. Mounts are an array of {\"source\", \"mount_point\", \"process\", \"status\"}; status is
   {\"is_connected\", \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\",
-  \"is_ending\", \"lost\"}. Lost is an array of {\"file\", \"state\", \"source\", \"mount_point\", \"at\", \"why\",
-  \"changes\", \"bytes\"}, without what cannot be read of a damaged file
+  \"is_ending\", \"lost\", \"sent\", \"received\"}; the last two are {\"bytes\", \"line_bytes\"}: how long
+  messages were, and how much of the line they took. Lost is an array of {\"file\", \"state\", \"source\",
+  \"mount_point\", \"at\", \"why\", \"changes\", \"bytes\"}, without what cannot be read of a damaged file
 
 Examples:
   surmise mounts --replay FILE --show

@@ -60,6 +60,7 @@ impl Shell {
                 let sent = encode(&message, &mut state.outgoing);
                 // No message of a client is longer: its groups are cut before, and reads ask for less.
                 debug_assert!(sent.is_ok(), "{sent:?}");
+                state.link.asks(&message);
                 self.to_send.notify_all();
             }
             Effect::Answer(token, answer) => match own {

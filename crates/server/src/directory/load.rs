@@ -26,11 +26,10 @@ impl Directory {
     /// `ESTALE` for what is not in the export.
     pub(crate) fn load(&mut self, id: ObjectId) -> Result<Loaded, Errno> {
         let inode = self.inode(id)?;
-        let open = self.open_inode(inode)?;
+        let (open, mut found) = self.look_at(inode)?;
         if self.is_lost(inode) {
             return Err(Errno::STALE);
         }
-        let mut found = stat(open.as_fd(), "")?;
         if device_of(&found) != self.device {
             return Err(Errno::XDEV);
         }

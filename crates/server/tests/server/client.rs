@@ -1,18 +1,21 @@
 //! A client without a mount: the pure state machine over a real connection.
 
 use std::collections::HashMap;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use surmise_lower::Timestamp;
 use surmise_remote::client::{self, Effect, Event, Intent, Lost, Request, Response, Token};
 use surmise_remote::errno::Errno;
-use surmise_remote::frame::{ClientKey, Decoder, encode};
+use surmise_remote::frame::{ClientKey, encode};
+use surmise_remote::lost::LostChanges;
 use surmise_remote::object::{Attributes, Name, ObjectId};
-use surmise_remote::operation::{Operation, Place};
+use surmise_remote::operation::Place;
 use surmise_remote::server::Moment;
+use surmise_wire::{Line, Reader, Writer};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,11 +24,11 @@ pub struct Client {
     pub pure: client::Client,
     export: PathBuf,
     stream: Option<UnixStream>,
-    decoder: Decoder,
+    wire: (Reader, Writer),
     store: HashMap<ObjectId, Vec<u8>>,
     answers: HashMap<Token, Result<Response, Errno>>,
     next: u64,
-    pub lost: Vec<(Vec<Operation>, Lost)>,
+    pub lost: Vec<(LostChanges, Lost)>,
     /// What the kernel would know.
     pub known: Vec<ObjectId>,
     has_left: bool,
@@ -37,7 +40,7 @@ impl Client {
             pure: client::Client::new(ClientKey([key; 16])),
             export: export.to_owned(),
             stream: None,
-            decoder: Decoder::default(),
+            wire: wire(),
             store: HashMap::new(),
             answers: HashMap::new(),
             next: 0,
@@ -50,7 +53,7 @@ impl Client {
     /// Uses a connection that somebody else has made.
     pub fn use_stream(&mut self, stream: UnixStream) {
         self.stream = Some(stream);
-        self.decoder = Decoder::default();
+        self.wire = wire();
         self.event(Event::Connected);
     }
 
@@ -182,8 +185,8 @@ impl Client {
         match stream.read(&mut chunk) {
             Ok(0) => self.cut(),
             Ok(length) => {
-                self.decoder.feed(&chunk[..length]);
-                while let Some(message) = self.decoder.message().expect("the server's messages") {
+                let mut came = &chunk[..length];
+                while let Some(message) = self.wire.0.message(&mut came).expect("a message") {
                     self.event(Event::Received(message));
                 }
             }
@@ -196,7 +199,7 @@ impl Client {
 
     pub fn cut(&mut self) {
         self.stream = None;
-        self.decoder = Decoder::default();
+        self.wire = wire();
         self.event(Event::Cut);
     }
 
@@ -215,7 +218,7 @@ impl Client {
                 encode(&message, &mut bytes).expect("a short message");
                 if let Some(stream) = &mut self.stream {
                     // The end of the connection is seen by the reader.
-                    let _ = stream.write_all(&bytes);
+                    let _ = self.wire.1.write(&bytes, stream, |_| {});
                 }
             }
             Effect::Answer(token, answer) => {
@@ -245,6 +248,13 @@ impl Client {
             Effect::Lost(operations, why) => self.lost.push((operations, why)),
         }
     }
+}
+
+/// Both ends of a new connection, which compress as on a line to a server far away.
+pub fn wire() -> (Reader, Writer) {
+    let line = Arc::new(Line::default());
+    line.answered_after(Duration::from_millis(30));
+    (Reader::new(Arc::clone(&line)), Writer::new(line))
 }
 
 pub fn name(part: &std::ffi::OsStr) -> Name {

@@ -10,19 +10,23 @@ use std::time::{Duration, Instant};
 use surmise_remote::client::{Intent, Request, Response};
 use surmise_remote::errno::Errno;
 use surmise_remote::frame::{
-    ClientKey, Decoder, PROTOCOL, Reason, ToClient, ToServer, Urgency, Want, encode,
+    ClientKey, PROTOCOL, Reason, ToClient, ToServer, Urgency, Want, encode,
 };
 use surmise_remote::lease::Mode;
 use surmise_remote::object::{ObjectId, Prefix};
 use surmise_remote::operation::{NewKind, NewObject};
+use surmise_wire::{Reader, Writer};
 
-use crate::client::Client;
+use crate::client::{Client, wire};
 use crate::process::Process;
 
 /// One end of a connection, without a client behind it.
 pub struct Wire {
     stream: UnixStream,
-    decoder: Decoder,
+    reader: Reader,
+    writer: Writer,
+    /// What has come and was not taken.
+    came: Vec<u8>,
 }
 
 impl Wire {
@@ -35,28 +39,38 @@ impl Wire {
     pub fn new(stream: UnixStream) -> Self {
         let patience = Some(Duration::from_secs(20));
         stream.set_read_timeout(patience).expect("a timeout");
+        let (reader, writer) = wire();
         Self {
             stream,
-            decoder: Decoder::default(),
+            reader,
+            writer,
+            came: Vec::new(),
         }
     }
 
     pub fn say(&mut self, message: &ToServer) {
         let mut bytes = Vec::new();
         encode(message, &mut bytes).expect("a short message");
-        self.stream.write_all(&bytes).expect("send");
+        self.send(&bytes).expect("send");
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.writer.write(bytes, &mut self.stream, |_| {})
     }
 
     /// The next message; `None` at the end.
     pub fn hear(&mut self) -> Option<ToClient> {
         loop {
-            if let Some(message) = self.decoder.message().expect("a message") {
-                return Some(message);
+            let mut left = &self.came[..];
+            let message = self.reader.message(&mut left).expect("a message");
+            self.came.drain(..self.came.len() - left.len());
+            if message.is_some() {
+                return message;
             }
             let mut chunk = [0; 4096];
             match self.stream.read(&mut chunk) {
                 Ok(0) => return None,
-                Ok(length) => self.decoder.feed(&chunk[..length]),
+                Ok(length) => self.came.extend(&chunk[..length]),
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
                 Err(error) => panic!("{error}"),
             }
@@ -96,7 +110,10 @@ pub fn what_is_no_message_ends_its_connection_alone() {
             _ => (0..200).map(|_| random.u8(..)).collect(),
         };
         // The server may have ended the connection by then.
-        let _ = wire.stream.write_all(&bytes);
+        let _ = match round % 4 {
+            0 | 1 => wire.stream.write_all(&bytes),
+            _ => wire.send(&bytes),
+        };
         let _ = wire.stream.shutdown(std::net::Shutdown::Write);
         while let Some(message) = wire.hear() {
             assert!(
@@ -249,7 +266,7 @@ pub fn a_client_that_does_not_read_is_cut() {
             urgency: Urgency::Awaited,
         };
         encode(&fetch, &mut bytes).expect("a short message");
-        if wire.stream.write_all(&bytes).is_err() {
+        if wire.send(&bytes).is_err() {
             break;
         }
         assert!(Instant::now() < deadline, "{request} megabytes wait");
