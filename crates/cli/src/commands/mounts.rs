@@ -14,7 +14,9 @@ use crate::lost_changes::{self, LostRow};
 use crate::size;
 use crate::table::Table;
 
-/// List the directories of other machines that you have mounted, and the changes that they have lost
+/// List the directories of other machines that you have mounted
+///
+/// Below them are listed the changes that mounts have lost, a file for each time.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
@@ -51,10 +53,10 @@ Columns of lost changes, which wait in a file each until they are replayed or th
   STATE      waits, begun (a replay was interrupted), left (it had to leave changes out), damaged
 
 JSON:
-  {\"mounts\", \"lost\"}. Mounts are an array of {\"source\", \"mount_point\", \"process\", \"status\"}; status is
-  {\"is_connected\", \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\",
-  \"is_ending\", \"lost\"}. Lost is an array of {\"file\", \"state\", \"source\", \"mount_point\", \"at\", \"why\",
-  \"changes\", \"bytes\"}, without what cannot be read of a damaged file
+  {\"mounts\", \"lost\"}. Mounts are an array of {\"source\", \"mount_point\", \"process\", \"status\"};
+  status is {\"is_connected\", \"for_seconds\", \"undecided_groups\", \"undecided_bytes\",
+  \"waiting_calls\", \"is_ending\", \"lost\"}. Lost is an array of {\"file\", \"state\", \"source\",
+  \"mount_point\", \"at\", \"why\", \"changes\", \"bytes\"}, without what cannot be read of a damaged file
 
 Examples:
   surmise mounts --replay FILE --show
