@@ -10,8 +10,9 @@ use surmise_lower::Timestamp;
 use surmise_remote::client::{self, Effect, Event, Intent, Lost, Request, Response, Token};
 use surmise_remote::errno::Errno;
 use surmise_remote::frame::{ClientKey, Decoder, encode};
+use surmise_remote::lost::LostChanges;
 use surmise_remote::object::{Attributes, Name, ObjectId};
-use surmise_remote::operation::{Operation, Place};
+use surmise_remote::operation::Place;
 use surmise_remote::server::Moment;
 
 /// How long anything may take.
@@ -25,7 +26,7 @@ pub struct Client {
     store: HashMap<ObjectId, Vec<u8>>,
     answers: HashMap<Token, Result<Response, Errno>>,
     next: u64,
-    pub lost: Vec<(Vec<Operation>, Lost)>,
+    pub lost: Vec<(LostChanges, Lost)>,
     /// What the kernel would know.
     pub known: Vec<ObjectId>,
     has_left: bool,
@@ -242,7 +243,7 @@ impl Client {
             Effect::Suspend | Effect::Parted(_) | Effect::LocksLost(_) => {}
             Effect::Left => self.has_left = true,
             Effect::Reconnect => self.cut(),
-            Effect::Lost(operations, why) => self.lost.push((operations, why)),
+            Effect::Lost(changes, why) => self.lost.push((changes, why)),
         }
     }
 }
