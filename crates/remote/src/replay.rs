@@ -159,6 +159,9 @@ pub enum Became {
 /// How often a step is tried.
 const TRIES: u32 = 4;
 
+/// How often something is made anew for one change. Others may remove each at once.
+const ANEW_MAX: u32 = 2048;
+
 /// A replay.
 #[derive(Debug)]
 pub struct Replay<'l> {
@@ -177,6 +180,8 @@ pub struct Replay<'l> {
     /// How often it has failed, and why.
     failures: (u32, Option<Errno>),
     told: Vec<Told>,
+    /// How often something was made anew for the next change.
+    anew: u32,
     /// Where a step that is decided first looks for a free name. Earlier ones were taken by then.
     free: HashMap<(ObjectId, Vec<u8>), u32>,
 }
@@ -194,6 +199,7 @@ impl<'l> Replay<'l> {
             begun: None,
             failures: (0, None),
             told: Vec::new(),
+            anew: 0,
             free: HashMap::new(),
         }
     }
@@ -232,6 +238,10 @@ impl<'l> Replay<'l> {
     /// A step was carried out.
     fn did(&mut self, step: &Step) {
         self.failures = (0, None);
+        self.anew = match step {
+            Step::Anew { .. } | Step::Copy { .. } => self.anew + 1,
+            Step::Make { .. } | Step::Leave(_) => 0,
+        };
         self.tell(step);
         match step {
             Step::Anew {

@@ -1,5 +1,7 @@
 //! Files of lost changes: whatever their frames are, a replay of them ends, and takes no other file of the directory away.
 
+use std::collections::HashMap;
+
 use surmise_lower::{FileKind, Timestamp};
 
 use super::{changes, root};
@@ -10,8 +12,9 @@ use crate::object::{Name, ObjectId, Prefix};
 use crate::operation::{NewKind, Place, SetAttributes};
 use crate::replay::{Found, Moves, Progress, Replay, Step, Target, lines};
 
-/// A directory in which everything is there, as files that others have written.
-struct Full;
+/// A directory in which everything is there, as files that others have written, but for what is made.
+#[derive(Default)]
+struct Full(HashMap<Vec<Name>, FileKind>);
 
 impl Target for Full {
     fn look(&mut self, path: &[Name]) -> Result<Option<Found>, Errno> {
@@ -21,7 +24,10 @@ impl Target for Full {
         };
         let kind = match path {
             [] => FileKind::Directory,
-            [.., last] if is_conflict(last) => return Ok(None),
+            [.., last] if is_conflict(last) => match self.0.get(path) {
+                Some(kind) => *kind,
+                None => return Ok(None),
+            },
             [..] => FileKind::Regular,
         };
         Ok(Some(Found {
@@ -33,11 +39,13 @@ impl Target for Full {
         }))
     }
 
-    fn make(&mut self, _: &[Name], _: &NewKind) -> Result<(), Errno> {
+    fn make(&mut self, path: &[Name], kind: &NewKind) -> Result<(), Errno> {
+        self.0.insert(path.to_vec(), kind.kind());
         Ok(())
     }
 
-    fn copy(&mut self, _: &[Name], _: &[Name], _: bool) -> Result<(), Errno> {
+    fn copy(&mut self, _: &[Name], to: &[Name], _: bool) -> Result<(), Errno> {
+        self.0.insert(to.to_vec(), FileKind::Regular);
         Ok(())
     }
 
@@ -71,10 +79,10 @@ impl Target for Full {
 }
 
 impl Full {
-    fn must_be_own(&mut self, path: &[Name]) -> Result<(), Errno> {
-        match self.look(path) {
-            Ok(None) => Ok(()),
-            _ => Err(Errno::ISDIR),
+    fn must_be_own(&self, path: &[Name]) -> Result<(), Errno> {
+        match self.0.contains_key(path) {
+            true => Ok(()),
+            false => Err(Errno::ISDIR),
         }
     }
 }
@@ -105,21 +113,22 @@ pub fn lost_file(bytes: &[u8]) -> bool {
         replay.note(progress);
     }
     let mut begun = replay.begun().cloned();
+    let mut full = Full::default();
     // A change takes at most some tries, before each of which directories may be made anew.
     for _ in 0..MESSAGE_BYTES_MAX {
         let again = begun.is_some();
         let step = match begun.take() {
             Some(step) => Ok(Some(step)),
-            None => replay.decide(&mut Full),
+            None => replay.decide(&mut full),
         };
         match step {
             Ok(Some(step)) => {
-                if replay.carry_out(&mut Full, step, again).is_err() {
+                if replay.carry_out(&mut full, step, again).is_err() {
                     return true;
                 }
             }
             Ok(None) => {
-                let _ = replay.finish(&mut Full);
+                let _ = replay.finish(&mut full);
                 return true;
             }
             Err(_) => return true,

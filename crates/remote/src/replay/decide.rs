@@ -4,7 +4,7 @@ use surmise_lower::FileKind;
 
 use super::carry::is_of_one;
 use super::names::conflict;
-use super::{Found, Moves, Replay, Step, TRIES, Target, Why};
+use super::{ANEW_MAX, Found, Moves, Replay, Step, TRIES, Target, Why};
 use crate::errno::Errno;
 use crate::lost::{Before, Undecided};
 use crate::object::{Name, ObjectId};
@@ -47,6 +47,9 @@ impl Replay<'_> {
         };
         if let (TRIES.., Some(errno)) = self.failures {
             return Ok(Some(Step::Leave(Why::Refused(errno))));
+        }
+        if self.anew >= ANEW_MAX {
+            return Ok(Some(Step::Leave(Why::Gone)));
         }
         match self.step(target, undecided) {
             Ok(step) | Err(Stop::First(step)) => Ok(Some(step)),
