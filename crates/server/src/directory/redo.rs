@@ -339,7 +339,9 @@ impl Gone {
     fn note(&mut self, number: u64, operation: &Operation) {
         // A name that was given and taken again is missed no less than what it led to; its directory is not.
         let change = &operation.change;
-        let missed = change.makes().map_or_else(|| change.touches(), |object| vec![object]);
+        let missed = change
+            .makes()
+            .map_or_else(|| change.touches(), |object| vec![object]);
         for object in missed {
             // It may also have lost its name before this log, and then been dropped.
             if !self.unnamed.contains(&object) && self.missed.insert(object) {
