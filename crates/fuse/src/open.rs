@@ -82,6 +82,9 @@ pub struct Write<'a> {
     pub offset: u64,
     /// What, borrowed from the request.
     pub data: &'a [u8],
+    /// The status flags of the open file (`O_APPEND` and its like) as they are now: fcntl(2) may have changed
+    /// them since it was opened. 0 for a page written back.
+    pub flags: u32,
     /// A page written back (through a shared mapping, say): there is no caller, and the handle
     /// is that of any file open for writing.
     pub from_cache: bool,

@@ -264,8 +264,8 @@ impl FileSystem for Far {
         read.map_err(error)
     }
 
-    fn write(&self, _: Caller, node: u64, handle: u64, write: Write<'_>) -> io::Result<usize> {
-        self.write_file(node, handle, write)
+    fn write(&self, _: Caller, node: u64, _: u64, write: Write<'_>) -> io::Result<usize> {
+        self.write_file(node, write)
     }
 
     fn statfs(&self, _: Caller, _: u64) -> io::Result<Statistics> {

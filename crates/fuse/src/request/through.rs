@@ -130,6 +130,7 @@ fn write<'a>(body: &mut Body<'a>) -> Result<(u64, HandleOperation<'a>), End> {
     let operation = HandleOperation::Write(Write {
         offset: write.offset,
         data: body.data(write.size as usize)?,
+        flags: write.flags,
         from_cache: write.write_flags & flags::WRITE_CACHE != 0,
         kill_privileges: write.write_flags & flags::WRITE_KILL_SUIDGID != 0,
     });

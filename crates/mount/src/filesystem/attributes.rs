@@ -101,7 +101,8 @@ impl Far {
         let Response::Object(_, known) = self.call(Request::Attributes(object))? else {
             return Err(Errno::IO.into());
         };
-        if known.kind != FileKind::Regular {
+        // A directory keeps them: there they give nobody rights.
+        if known.kind == FileKind::Directory {
             return Ok(set);
         }
         let left = without_set_ids(known.permissions);

@@ -17,8 +17,6 @@ use super::Far;
 /// An open file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenFile {
-    /// Each write goes to the end.
-    appends: bool,
     /// How often changes had been lost when it was opened.
     pub(super) losses: u64,
 }
@@ -63,7 +61,6 @@ impl Far {
     fn opened(&self, node: u64, flags: OFlags) -> OpenReply {
         let handle = self.handle();
         let file = OpenFile {
-            appends: flags.contains(OFlags::APPEND),
             losses: self.shell.losses(),
         };
         self.files().insert(handle, file);
@@ -75,8 +72,9 @@ impl Far {
         }
     }
 
-    pub(super) fn write_file(&self, node: u64, handle: u64, write: Write<'_>) -> io::Result<usize> {
-        let appends = self.files().get(&handle).is_some_and(|file| file.appends);
+    pub(super) fn write_file(&self, node: u64, write: Write<'_>) -> io::Result<usize> {
+        // The kernel's offset is of the end that it knows, which another client may have moved.
+        let appends = OFlags::from_bits_retain(write.flags).contains(OFlags::APPEND);
         let appends = appends && !write.from_cache;
         let data = &write.data[..write.data.len().min(DATA_BYTES_MAX)];
         self.change(Intent::Write {

@@ -337,7 +337,12 @@ impl Gone {
 
     /// Nothing was found that this operation could change.
     fn note(&mut self, number: u64, operation: &Operation) {
-        for object in operation.change.touches() {
+        // A name that was given and taken again is missed no less than what it led to; its directory is not.
+        let change = &operation.change;
+        let missed = change
+            .makes()
+            .map_or_else(|| change.touches(), |object| vec![object]);
+        for object in missed {
             // It may also have lost its name before this log, and then been dropped.
             if !self.unnamed.contains(&object) && self.missed.insert(object) {
                 notice(format_args!(

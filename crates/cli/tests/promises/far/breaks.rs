@@ -31,6 +31,10 @@ fn s57_work_goes_on_when_a_connection_or_the_server_is_back() {
         let mount = far.mount("there");
         for round in 0..12 {
             fs::create_dir(mount.path().join(format!("d{round}"))).expect("make");
+            // The server that comes finds it made in the log, and not in the directory.
+            let passing = mount.path().join("passing");
+            write_synced(&passing, "");
+            fs::remove_file(&passing).expect("remove");
             match round % 3 {
                 0 => kill(far.connection()),
                 1 => kill(far.server().expect("it runs")),
@@ -45,6 +49,8 @@ fn s57_work_goes_on_when_a_connection_or_the_server_is_back() {
             let file = far.export().join(format!("d{round}/file"));
             assert_eq!(fs::read_to_string(file).expect("read"), round.to_string());
         }
+        let errors = fs::read_to_string(far.export().join(".surmise/errors"));
+        assert_eq!(errors.unwrap_or_default(), "");
     });
 }
 

@@ -24,7 +24,9 @@ printf 'all: $(patsubst %%.c,%%.o,$(wildcard *.c))\n\tcat *.o > linked\n%%.o: %%
 make -s -j2
 ln f1.c again && ln -s f2.c leads && mv f3.c moved && mv unpacked renamed
 chmod 750 renamed && chmod 4711 linked && touch -d '2001-02-03 04:05:06.789' f4.c
-rm f5.c && rm -r renamed/f6.c && mkfifo pipe
+rm f5.c && rm -r renamed/f6.c && mkfifo pipe && mkdir shared
+# Another owner, even the same, takes set-id bits from all but directories.
+chmod 6711 pipe f8.c shared && chown "$(id -u):$(id -g)" pipe f8.c shared
 truncate -s 100000 hole && printf x | dd of=hole bs=1 seek=70000 conv=notrunc 2>/dev/null
 python3 -c 'import os; os.setxattr("f7.c", "user.note", b"kept")'
 cat leads again > both; cat linked | wc -c

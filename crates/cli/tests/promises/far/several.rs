@@ -2,6 +2,9 @@
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{OFlags, fcntl_setfl};
 
 use super::Far;
 use crate::setting::as_own_user;
@@ -70,6 +73,28 @@ fn s55_an_open_file_shows_what_others_write_and_outlives_its_name() {
         let log = fs::read_to_string(one.path().join("log")).expect("read");
         let expected: String = (0..10).map(|round| format!("{round}\n{round}\n")).collect();
         assert_eq!(log, expected);
+    });
+}
+
+#[test]
+fn s55_a_program_may_begin_and_cease_to_append() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        let (one, two) = (far.mount("one"), far.mount("two"));
+        let (here, there) = (one.path().join("file"), two.path().join("file"));
+        fs::write(&here, "first").expect("write");
+        let mut options = fs::File::options();
+        let mut begins = options.read(true).write(true).open(&here).expect("open");
+        let ceases = options.append(true).open(&here).expect("open");
+        fs::write(&there, "").expect("cut it");
+        fcntl_setfl(&begins, OFlags::APPEND).expect("begin");
+        begins.write_all(b"abc").expect("append");
+        assert_eq!(fs::read_to_string(&there).expect("read"), "abc");
+        fcntl_setfl(&ceases, OFlags::empty()).expect("cease");
+        ceases.write_all_at(b"d", 1).expect("write");
+        assert_eq!(fs::read_to_string(&there).expect("read"), "adc");
     });
 }
 

@@ -32,10 +32,15 @@ fn data() {
         let write = Write {
             offset: 512,
             data: b"data",
+            flags: 0o2001,
             from_cache,
             kill_privileges,
         };
-        tail(range(16, 4), flags)
+        range(16, 4)
+            .u32(flags)
+            .u64(0)
+            .u32(0o2001)
+            .u32(0)
             .bytes(b"data")
             .gives_through(8, HandleOperation::Write(write));
     }
