@@ -14,7 +14,9 @@ use crate::lost_changes::{self, LostRow};
 use crate::size;
 use crate::table::Table;
 
-/// List the directories of other machines that you have mounted, and the changes that they have lost
+/// List the directories of other machines that you have mounted
+///
+/// Below them are listed the changes that mounts have lost, a file for each time.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
