@@ -14,6 +14,7 @@ use surmise_fuse::{Capabilities, Config, ServeError, Session};
 use surmise_remote::frame::{ClientKey, PROTOCOL, Reason};
 use surmise_sys::signals::{self, SignalFd};
 
+use crate::cache::{self, Cache, Writer};
 use crate::connection::{NoConnection, Told, Transport, keep_connected};
 use crate::device::{self, MountError, MountOptions};
 use crate::filesystem::Far;
@@ -46,9 +47,11 @@ pub struct Wanted {
     /// After how long without a connection calls fail; never, if `None`.
     pub soft: Option<Duration>,
     /// How many bytes of small files are kept in memory.
+    pub memory_bytes: u64,
+    /// Where large files are kept that were read, while the mount lasts.
+    pub temporary: PathBuf,
+    /// How many bytes of what was read are kept on disk for the next mount.
     pub cache_bytes: u64,
-    /// Where large files are kept that were read.
-    pub cache: PathBuf,
 }
 
 /// Why a mount did not come to be, or how it ended.
@@ -98,9 +101,20 @@ pub fn run(
     // Every thread is to leave them to one.
     signals::block(&STOPS)?;
     let (forgets, forget) = channel();
-    let large_bytes = wanted.cache_bytes.saturating_mul(LARGE_FOR_SMALL);
-    let store = Store::new(wanted.cache, wanted.cache_bytes, large_bytes);
-    let shell = Arc::new(Shell::new(new_key()?, store, forgets, wanted.soft));
+    let large_bytes = wanted.memory_bytes.saturating_mul(LARGE_FOR_SMALL);
+    let store = Store::new(wanted.temporary, wanted.memory_bytes, large_bytes);
+    let has_cache = wanted.cache_bytes >= cache::BYTES_MIN;
+    let (cache, writer) = has_cache
+        .then(|| cache::new(&wanted.source, wanted.cache_bytes, cache::homes()))
+        .unzip();
+    let stores = (store, cache.clone());
+    let shell = Arc::new(Shell::new(new_key()?, stores, forgets, wanted.soft));
+    let keeping = Keeping {
+        cache,
+        thread: writer
+            .map(|writer| begin_cache(&shell, writer))
+            .transpose()?,
+    };
     let (timer, line) = (Arc::clone(&shell), Arc::clone(&shell));
     begin("time", move || timer.keep_time())?;
     let transport = wanted.transport;
@@ -145,6 +159,8 @@ pub fn run(
     shell.leave();
     let lost = shell.lost();
     let joined = connection.join();
+    // The next mount, which may come as soon as the end is told, is to find all of it.
+    keeping.end();
     telling.end(lost.clone());
     served?;
     joined.map_err(|_| io::Error::other("the thread of the connection has failed"))?;
@@ -152,6 +168,33 @@ pub fn run(
         true => Ok(()),
         false => Err(RunError::Lost(lost)),
     }
+}
+
+/// The cache, and the thread that writes it.
+struct Keeping {
+    cache: Option<Cache>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeping {
+    fn end(self) {
+        self.cache.iter().for_each(Cache::end);
+        // Without the thread nothing more is kept, and nothing else.
+        self.thread.map(JoinHandle::join);
+    }
+}
+
+/// Starts the thread that keeps what is read, and waits until it is known what an earlier mount has kept.
+fn begin_cache(shell: &Arc<Shell>, writer: Writer) -> io::Result<JoinHandle<()>> {
+    let (tried, trying) = channel();
+    let told = Arc::clone(shell);
+    let thread = begin("cache", move || {
+        let tried = move || drop(tried);
+        writer.run(tried, |news| told.cache_has(news));
+    })?;
+    // Its end says so, too.
+    let _ = trying.recv() as Result<(), _>;
+    Ok(thread)
 }
 
 /// Starts the threads that the file system needs besides those which serve requests.

@@ -19,6 +19,7 @@ use surmise_remote::object::{Attributes, Name, ObjectId};
 use surmise_remote::server::Moment;
 use surmise_remote::tree::User;
 
+use crate::cache::{Cache, News};
 use crate::clock;
 use crate::connection::NoConnection;
 use crate::kernel::Forget;
@@ -47,6 +48,9 @@ pub struct Shell {
 struct State {
     client: Client,
     store: Store,
+    /// What is kept for a later mount, if anything is.
+    cache: Option<Cache>,
+    traffic: Traffic,
     waiting: HashMap<Token, Arc<Waiting>>,
     lock_calls: LockCalls,
     /// How often the kernel was told of an object, less how often it has let go of it.
@@ -65,6 +69,15 @@ struct State {
     parted: Option<Reason>,
     /// What became of changes that were lost, a line each.
     lost: Vec<String>,
+}
+
+/// Where bytes of files came from.
+#[derive(Default)]
+struct Traffic {
+    /// From the server.
+    fetched_bytes: u64,
+    /// From the cache, when the server had said that the file has them.
+    reused_bytes: u64,
 }
 
 /// Why the server has not welcomed the client.
@@ -91,13 +104,15 @@ impl Shell {
     /// A client that has no connection yet.
     pub fn new(
         key: ClientKey,
-        store: Store,
+        (store, cache): (Store, Option<Cache>),
         kernel: Sender<Forget>,
         soft: Option<Duration>,
     ) -> Self {
         let state = State {
             client: Client::new(key),
             store,
+            cache,
+            traffic: Traffic::default(),
             waiting: HashMap::new(),
             lock_calls: LockCalls::default(),
             references: HashMap::new(),
@@ -315,8 +330,20 @@ impl Shell {
                 state.parted = None;
                 self.turned.notify_all();
             }
+            if let ToClient::Data { data, .. } = &message {
+                state.traffic.fetched_bytes += data.len() as u64;
+            }
             self.tell(&mut state, Event::Received(message), None);
         }
+    }
+
+    /// Pieces of files were put into the cache, or have gone from there.
+    pub fn cache_has(&self, news: News) {
+        let event = match news {
+            News::Kept(pieces) => Event::Kept(pieces),
+            News::Unkept(pieces) => Event::Unkept(pieces),
+        };
+        self.tell(&mut self.lock(), event, None);
     }
 
     /// The connection is gone.
@@ -405,6 +432,9 @@ impl Shell {
             waiting_calls: state.waiting.len(),
             is_ending: state.is_ending,
             lost: state.lost.clone(),
+            fetched_bytes: state.traffic.fetched_bytes,
+            reused_bytes: state.traffic.reused_bytes,
+            cache_bytes: state.cache.as_ref().map(Cache::bytes),
         }
     }
 

@@ -19,6 +19,7 @@ use crate::lease::Mode;
 use crate::locks::How;
 use crate::object::{Attributes, Name, Names, Object, ObjectId, Prefix, Versions};
 use crate::operation::{Change, NewKind, NewObject, Operation, Place};
+use crate::piece::{Digest, Found};
 use crate::server::{self, Config, Link, Loaded, Moment, Record, Server};
 use crate::tree::{Limits, Tree};
 
@@ -107,6 +108,7 @@ pub fn to_server(bytes: &[u8]) -> bool {
                         object,
                         offset,
                         length,
+                        kept,
                         ..
                     } => {
                         assert!(disk.get(object).is_some(), "{object} is of the export");
@@ -116,7 +118,11 @@ pub fn to_server(bytes: &[u8]) -> bool {
                             object,
                             offset,
                             length,
-                            data: Ok(vec![0; length.min(16) as usize]),
+                            data: Ok(Found::compared(
+                                vec![0; length.min(16) as usize],
+                                length,
+                                kept,
+                            )),
                         });
                     }
                     server::Effect::Space { client, request } => {
@@ -294,6 +300,7 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
             offset: 0,
             length: 4,
             urgency: Urgency::Ahead,
+            kept: Some(Digest::of(b"data")),
         },
         ToServer::Explore {
             request: 4,

@@ -9,7 +9,7 @@
 //! * [`object`]: what an export holds. [`operation`]: changes. [`tree`]: what changes make of objects, the same code at
 //!   both ends.
 //! * [`lease`]: who may rely on what. [`locks`]: who may lock what, and who decides that.
-//! * [`frame`]: what goes over a connection.
+//! * [`frame`]: what goes over a connection. [`piece`]: what a client's machine keeps over unmounts, and when that is used.
 //!
 //! # What is promised
 //!
@@ -34,6 +34,7 @@ pub mod locks;
 pub mod object;
 pub mod opening;
 pub mod operation;
+pub mod piece;
 pub mod ranges;
 pub mod server;
 pub mod tree;

@@ -25,10 +25,13 @@ Columns:
   UNDECIDED  changes that are not known to be on the server's disk
   WAITING    calls of programs that wait for the server
   LOST       how often changes or locks were lost
+  CACHE      what is kept of files on disk for the next mount
 
 JSON:
   An array of {\"source\", \"mount_point\", \"process\", \"status\"}; status is {\"is_connected\",
-  \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\", \"is_ending\", \"lost\"}";
+  \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\", \"is_ending\", \"lost\",
+  \"fetched_bytes\", \"reused_bytes\", \"cache_bytes\"}: bytes of files that the server has sent, bytes that the
+  cache had in place of these, and what the cache takes on disk, null without one";
 
 impl Arguments {
     /// Where it prints JSON, if it was asked to.
@@ -51,7 +54,7 @@ impl Arguments {
     }
 }
 
-fn table(all: &[Described]) -> Table<6> {
+fn table(all: &[Described]) -> Table<7> {
     let header = [
         "SOURCE",
         "DIRECTORY",
@@ -59,6 +62,7 @@ fn table(all: &[Described]) -> Table<6> {
         "UNDECIDED",
         "WAITING",
         "LOST",
+        "CACHE",
     ];
     let mut table = Table::new(header);
     for one in all {
@@ -74,6 +78,9 @@ fn table(all: &[Described]) -> Table<6> {
             size::shown(status.undecided_bytes as u64),
             status.waiting_calls.to_string(),
             status.lost.len().to_string(),
+            status
+                .cache_bytes
+                .map_or_else(|| "-".to_owned(), size::shown),
         ]);
     }
     table
