@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::cache::{self, Cache, Writer};
 use crate::connection::{NoConnection, Told, Transport, keep_connected};
 use crate::device::{self, MountError, MountOptions};
 use crate::filesystem::Far;
-use crate::kernel::forget_all;
+use crate::kernel::{Forget, forget_all};
 use crate::nodes::Nodes;
 use crate::owners::Owners;
 use crate::shell::{Shell, Unwelcome};
@@ -101,20 +101,7 @@ pub fn run(
     // Every thread is to leave them to one.
     signals::block(&STOPS)?;
     let (forgets, forget) = channel();
-    let large_bytes = wanted.memory_bytes.saturating_mul(LARGE_FOR_SMALL);
-    let store = Store::new(wanted.temporary, wanted.memory_bytes, large_bytes);
-    let has_cache = wanted.cache_bytes >= cache::BYTES_MIN;
-    let (cache, writer) = has_cache
-        .then(|| cache::new(&wanted.source, wanted.cache_bytes, cache::homes()))
-        .unzip();
-    let stores = (store, cache.clone());
-    let shell = Arc::new(Shell::new(new_key()?, stores, forgets, wanted.soft));
-    let keeping = Keeping {
-        cache,
-        thread: writer
-            .map(|writer| begin_cache(&shell, writer))
-            .transpose()?,
-    };
+    let (shell, keeping) = begin_client(&wanted, forgets)?;
     let (timer, line) = (Arc::clone(&shell), Arc::clone(&shell));
     begin("time", move || timer.keep_time())?;
     let transport = wanted.transport;
@@ -168,6 +155,22 @@ pub fn run(
         true => Ok(()),
         false => Err(RunError::Lost(lost)),
     }
+}
+
+/// The client, and what keeps what it reads.
+fn begin_client(wanted: &Wanted, forgets: Sender<Forget>) -> io::Result<(Arc<Shell>, Keeping)> {
+    let (small_bytes, temporary) = (wanted.memory_bytes, wanted.temporary.clone());
+    let large_bytes = small_bytes.saturating_mul(LARGE_FOR_SMALL);
+    let store = Store::new(temporary, small_bytes, large_bytes);
+    let has_cache = wanted.cache_bytes >= cache::BYTES_MIN;
+    let (cache, writer) = has_cache
+        .then(|| cache::new(&wanted.source, wanted.cache_bytes, cache::homes()))
+        .unzip();
+    let stores = (store, cache.clone());
+    let shell = Arc::new(Shell::new(new_key()?, stores, forgets, wanted.soft));
+    let thread = writer.map(|writer| begin_cache(&shell, writer));
+    let thread = thread.transpose()?;
+    Ok((shell, Keeping { cache, thread }))
 }
 
 /// The cache, and the thread that writes it.

@@ -70,6 +70,10 @@ fn name(bytes: &[u8]) -> Name {
     Name::try_from(bytes).expect("a name")
 }
 
+fn read(length: u32, kept: Option<Digest>) -> Found {
+    Found::compared(vec![0; length.min(16) as usize], length, kept)
+}
+
 fn load(disk: &Tree, object: ObjectId) -> Result<Loaded, Errno> {
     let found = disk.get(object).cloned().ok_or(Errno::STALE)?;
     Ok(Loaded {
@@ -118,11 +122,7 @@ pub fn to_server(bytes: &[u8]) -> bool {
                             object,
                             offset,
                             length,
-                            data: Ok(Found::compared(
-                                vec![0; length.min(16) as usize],
-                                length,
-                                kept,
-                            )),
+                            data: Ok(read(length, kept)),
                         });
                     }
                     server::Effect::Space { client, request } => {

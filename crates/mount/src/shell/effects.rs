@@ -43,6 +43,14 @@ impl Shell {
         }
     }
 
+    fn has_left(&self, state: &mut State) {
+        state.has_left = true;
+        self.turned.notify_all();
+        self.to_send.notify_all();
+        self.earlier.notify_all();
+        self.locks_change.notify_all();
+    }
+
     /// What comes of it at once is among the `events`.
     fn carry_out(
         &self,
@@ -98,13 +106,7 @@ impl Shell {
                 let known = state.references.keys().copied().chain(root).collect();
                 let _ = self.kernel.send(Forget::All(known));
             }
-            Effect::Left => {
-                state.has_left = true;
-                self.turned.notify_all();
-                self.to_send.notify_all();
-                self.earlier.notify_all();
-                self.locks_change.notify_all();
-            }
+            Effect::Left => self.has_left(state),
             Effect::Reconnect => state.break_connection(),
             Effect::Parted(reason) => {
                 state.parted = Some(reason);
