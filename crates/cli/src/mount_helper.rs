@@ -64,6 +64,7 @@ const FLAGS: &[(&str, &str)] = &[
 const VALUES: &[(&str, &str)] = &[
     ("ca", "--ca"),
     ("cache", "--cache"),
+    ("memory", "--memory"),
     ("certificate", "--certificate"),
     ("key", "--key"),
     ("server_command", "--server-command"),

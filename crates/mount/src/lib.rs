@@ -5,12 +5,13 @@
 //! * [`filesystem`]: what the kernel asks, as calls of the client. [`shell`]: the client behind its lock, and the calls that
 //!   wait. [`kernel`]: what the kernel is to forget.
 //! * [`connection`]: bytes to and from the server, and another connection when one breaks.
-//! * [`store`]: what is kept of files' data.
+//! * [`store`]: what is kept of files' data while the mount lasts. [`cache`]: what is kept for the next one.
 //! * [`lost`]: changes that were lost are kept in files. [`replay`] makes them again, in a directory ([`onto`]).
 //! * [`run`]: a mount from its beginning to its end. [`device`] mounts; [`status`] tells how a mount is; [`source`] is what people
 //!   write.
 #![forbid(unsafe_code)]
 
+pub mod cache;
 mod clock;
 pub mod connection;
 pub mod device;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -15,10 +15,11 @@ use surmise_remote::frame::{ClientKey, PROTOCOL, Reason};
 use surmise_remote::object::ObjectId;
 use surmise_sys::signals::{self, SignalFd};
 
+use crate::cache::{self, Cache, Writer};
 use crate::connection::{NoConnection, Told, Transport, keep_connected};
 use crate::device::{self, MountError, MountOptions};
 use crate::filesystem::Far;
-use crate::kernel::forget_all;
+use crate::kernel::{Forget, forget_all};
 use crate::lost::{self, Keeper};
 use crate::nodes::Nodes;
 use crate::owners::Owners;
@@ -48,9 +49,11 @@ pub struct Wanted {
     /// After how long without a connection calls fail; never, if `None`.
     pub soft: Option<Duration>,
     /// How many bytes of small files are kept in memory.
+    pub memory_bytes: u64,
+    /// Where large files are kept that were read, while the mount lasts.
+    pub temporary: PathBuf,
+    /// How many bytes of what was read are kept on disk for the next mount.
     pub cache_bytes: u64,
-    /// Where large files are kept that were read.
-    pub cache: PathBuf,
 }
 
 /// Why a mount did not come to be, or how it ended.
@@ -100,9 +103,7 @@ pub fn run(
     // Every thread is to leave them to one.
     signals::block(&STOPS)?;
     let (forgets, forget) = channel();
-    let large_bytes = wanted.cache_bytes.saturating_mul(LARGE_FOR_SMALL);
-    let store = Store::new(wanted.cache, wanted.cache_bytes, large_bytes);
-    let shell = Arc::new(Shell::new(new_key()?, store, forgets, wanted.soft));
+    let (shell, keeping) = begin_client(&wanted, forgets)?;
     let (timer, line) = (Arc::clone(&shell), Arc::clone(&shell));
     begin("time", move || timer.keep_time())?;
     let transport = wanted.transport;
@@ -152,6 +153,8 @@ pub fn run(
     let _ = losing.join();
     let lost = shell.status().lost;
     let joined = connection.join();
+    // The next mount, which may come as soon as the end is told, is to find all of it.
+    keeping.end();
     telling.end(lost.clone());
     served?;
     joined.map_err(|_| io::Error::other("the thread of the connection has failed"))?;
@@ -174,6 +177,49 @@ fn begin_keeping(
             kept.kept(line, keeper.keep(changes, root, &owners, why));
         }
     })
+}
+
+/// The client, and what keeps what it reads.
+fn begin_client(wanted: &Wanted, forgets: Sender<Forget>) -> io::Result<(Arc<Shell>, Keeping)> {
+    let (small_bytes, temporary) = (wanted.memory_bytes, wanted.temporary.clone());
+    let large_bytes = small_bytes.saturating_mul(LARGE_FOR_SMALL);
+    let store = Store::new(temporary, small_bytes, large_bytes);
+    let has_cache = wanted.cache_bytes >= cache::BYTES_MIN;
+    let (cache, writer) = has_cache
+        .then(|| cache::new(&wanted.source, wanted.cache_bytes, cache::homes()))
+        .unzip();
+    let stores = (store, cache.clone());
+    let shell = Arc::new(Shell::new(new_key()?, stores, forgets, wanted.soft));
+    let thread = writer.map(|writer| begin_cache(&shell, writer));
+    let thread = thread.transpose()?;
+    Ok((shell, Keeping { cache, thread }))
+}
+
+/// The cache, and the thread that writes it.
+struct Keeping {
+    cache: Option<Cache>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Keeping {
+    fn end(self) {
+        self.cache.iter().for_each(Cache::end);
+        // Without the thread nothing more is kept, and nothing else.
+        self.thread.map(JoinHandle::join);
+    }
+}
+
+/// Starts the thread that keeps what is read, and waits until it is known what an earlier mount has kept.
+fn begin_cache(shell: &Arc<Shell>, writer: Writer) -> io::Result<JoinHandle<()>> {
+    let (tried, trying) = channel();
+    let told = Arc::clone(shell);
+    let thread = begin("cache", move || {
+        let tried = move || drop(tried);
+        writer.run(tried, |news| told.cache_has(news));
+    })?;
+    // Its end says so, too.
+    let _ = trying.recv() as Result<(), _>;
+    Ok(thread)
 }
 
 /// Starts the threads that the file system needs besides those which serve requests.

@@ -21,6 +21,7 @@ use surmise_remote::server::Moment;
 use surmise_remote::tree::User;
 use surmise_wire::{Line, Traffic};
 
+use crate::cache::{Cache, News};
 use crate::clock;
 use crate::connection::NoConnection;
 use crate::kernel::Forget;
@@ -52,6 +53,9 @@ pub struct Shell {
 struct State {
     client: Client,
     store: Store,
+    /// What is kept for a later mount, if anything is.
+    cache: Option<Cache>,
+    sources: Sources,
     waiting: HashMap<Token, Arc<Waiting>>,
     lock_calls: LockCalls,
     /// How often the kernel was told of an object, less how often it has let go of it.
@@ -69,6 +73,15 @@ struct State {
     /// Why the server wants nothing more of this client.
     parted: Option<Reason>,
     lost: Lost,
+}
+
+/// Where bytes of files came from.
+#[derive(Default)]
+struct Sources {
+    /// From the server.
+    fetched_bytes: u64,
+    /// From the cache, when the server had said that the file has them.
+    reused_bytes: u64,
 }
 
 /// Why the server has not welcomed the client.
@@ -98,13 +111,15 @@ impl Shell {
     /// A client that has no connection yet.
     pub fn new(
         key: ClientKey,
-        store: Store,
+        (store, cache): (Store, Option<Cache>),
         kernel: Sender<Forget>,
         soft: Option<Duration>,
     ) -> Self {
         let state = State {
             client: Client::new(key),
             store,
+            cache,
+            sources: Sources::default(),
             waiting: HashMap::new(),
             lock_calls: LockCalls::default(),
             references: HashMap::new(),
@@ -328,8 +343,20 @@ impl Shell {
                 self.turned.notify_all();
             }
             state.link.answers(&message);
+            if let ToClient::Data { data, .. } = &message {
+                state.sources.fetched_bytes += data.len() as u64;
+            }
             self.tell(&mut state, Event::Received(message), None);
         }
+    }
+
+    /// Pieces of files were put into the cache, or have gone from there.
+    pub fn cache_has(&self, news: News) {
+        let event = match news {
+            News::Kept(pieces) => Event::Kept(pieces),
+            News::Unkept(pieces) => Event::Unkept(pieces),
+        };
+        self.tell(&mut self.lock(), event, None);
     }
 
     /// The connection is gone.
@@ -409,6 +436,9 @@ impl Shell {
             lost: state.lost.lines().to_vec(),
             sent: self.traffic.sent(),
             received: self.traffic.received(),
+            fetched_bytes: state.sources.fetched_bytes,
+            reused_bytes: state.sources.reused_bytes,
+            cache_bytes: state.cache.as_ref().map(Cache::bytes),
         }
     }
 

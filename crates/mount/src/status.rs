@@ -61,6 +61,12 @@ pub struct Status {
     /// What came from there.
     #[serde(default)]
     pub received: Transferred,
+    /// How many bytes of files the server has sent.
+    pub fetched_bytes: u64,
+    /// How many bytes of files were in the cache, and the server has said that the files have them still.
+    pub reused_bytes: u64,
+    /// How many bytes the cache takes on disk; `None` if the mount keeps none.
+    pub cache_bytes: Option<u64>,
 }
 
 /// The end of a mount: all that was not lost is in the directory at the server.

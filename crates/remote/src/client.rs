@@ -10,6 +10,7 @@ mod answers;
 mod connection;
 mod giving;
 mod intents;
+mod kept;
 mod locks;
 mod questions;
 mod requests;
@@ -27,6 +28,7 @@ use crate::locks::{Attempt, Lock};
 use crate::lost::{LostChanges, Undecided};
 use crate::object::{Attributes, Extended, Name, Names, ObjectId};
 use crate::operation::Operation;
+use crate::piece::{PIECE_BYTES, Piece};
 use crate::ranges::Ranges;
 use crate::server::Moment;
 use crate::tree::{Tree, User};
@@ -131,6 +133,12 @@ pub enum Event {
     Forgotten(ObjectId),
     /// The shell has made room, and keeps no bytes of a file any more.
     Evicted(ObjectId),
+    /// The shell has these pieces of files on disk, from now or from an earlier mount.
+    Kept(Vec<Piece>),
+    /// The shell has these pieces no more.
+    Unkept(Vec<Piece>),
+    /// What the shell has found of a piece ([`Effect::Restore`]): the bytes, if they still have that digest.
+    Restored(u64, Option<Vec<u8>>),
     /// The client is to end when all calls are answered and all its changes are in the directory. Then it says
     /// [`Effect::Left`].
     Leave,
@@ -158,6 +166,18 @@ pub enum Effect {
     Resize(ObjectId, u64),
     /// Keep nothing of a file.
     Discard(ObjectId),
+    /// These bytes are in the store, and may be of use to a later mount: put them on disk, if there is room for them. Say
+    /// [`Event::Kept`] when they are there.
+    Keep {
+        /// Which file.
+        object: ObjectId,
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        length: u32,
+    },
+    /// The file has the bytes of this piece now: get them from the disk, and say [`Event::Restored`] with this number.
+    Restore(u64, Piece),
     /// Have the kernel forget what it knows of an object; say [`Event::Invalidated`] when it has. That must not wait for
     /// any call which waits here: the kernel holds locks for those.
     Invalidate(u64, ObjectId),
@@ -203,8 +223,9 @@ pub struct Client {
     coming: HashMap<ObjectId, Names>,
     parked: BTreeMap<Token, Parked>,
     /// Open questions, by number.
-    asked: BTreeMap<u64, Asked>,
-    fetching: BTreeMap<u64, Fetching>,
+    asked: BTreeMap<u64, questions::Asked>,
+    fetching: BTreeMap<u64, questions::Fetching>,
+    kept: kept::Kept,
     ahead: ahead::Ahead,
     trail: trail::Trail,
     locks: locks::Locks,
@@ -240,24 +261,6 @@ struct Parked {
     failed: Option<(ObjectId, Errno)>,
     /// The group whose verdict it waits for.
     until: Option<u64>,
-}
-
-#[derive(Debug)]
-struct Asked {
-    /// The call that needs the answer, if any does.
-    token: Option<Token>,
-    objects: Vec<ObjectId>,
-    /// One of them of which it asks for the names.
-    listed: Option<ObjectId>,
-}
-
-#[derive(Debug)]
-struct Fetching {
-    object: ObjectId,
-    offset: u64,
-    length: u32,
-    /// Of the file's content when it was asked for.
-    version: u64,
 }
 
 /// Changes on their way.
@@ -314,6 +317,7 @@ impl Client {
             parked: BTreeMap::new(),
             asked: BTreeMap::new(),
             fetching: BTreeMap::new(),
+            kept: kept::Kept::new(PIECE_BYTES),
             ahead: ahead::Ahead::default(),
             trail: trail::Trail::default(),
             locks: locks::Locks::default(),
@@ -435,6 +439,9 @@ impl Client {
             Event::Evicted(object) => {
                 self.stored.remove(&object);
             }
+            Event::Kept(pieces) => self.kept.add(pieces),
+            Event::Unkept(pieces) => pieces.iter().for_each(|piece| self.kept.remove(piece)),
+            Event::Restored(request, bytes) => self.restored(request, bytes, effects),
             Event::Leave => self.leaves = true,
             Event::Tick => {}
         }

@@ -15,6 +15,7 @@ use crate::lease::Mode;
 use crate::locks::{Attempt, Lock, Verdict};
 use crate::object::{Attributes, Extended, Name, ObjectId, Prefix, Versions};
 use crate::operation::Operation;
+use crate::piece::Digest;
 use crate::tree::Limits;
 
 /// The first thing that either side says. Another version is refused before anything else is read.
@@ -95,6 +96,8 @@ pub enum ToServer {
         length: u32,
         /// Who waits for them.
         urgency: Urgency,
+        /// What the client has kept of just these bytes. If they are that, they are not sent.
+        kept: Option<Digest>,
     },
     /// The client wants to know how much space there is.
     Space {
@@ -292,6 +295,11 @@ pub enum ToClient {
     /// A change of this client could not be made in the directory, since others there have changed the same. The server has
     /// kept the data of both.
     Unmade,
+    /// The bytes that were asked for are those that the client has kept.
+    Same {
+        /// The number of the question.
+        request: u64,
+    },
 }
 
 /// What a client has to know of the server.

@@ -21,6 +21,7 @@ use crate::lease::Mode;
 use crate::locks::How;
 use crate::object::{Attributes, Name, Names, Object, ObjectId, Prefix, Versions};
 use crate::operation::{Change, NewKind, NewObject, Operation, Place};
+use crate::piece::{Digest, Found};
 use crate::server::{self, Config, Link, Loaded, Moment, Record, Server};
 use crate::tree::{Limits, Tree};
 
@@ -71,6 +72,10 @@ fn name(bytes: &[u8]) -> Name {
     Name::try_from(bytes).expect("a name")
 }
 
+fn read(length: u32, kept: Option<Digest>) -> Found {
+    Found::compared(vec![0; length.min(16) as usize], length, kept)
+}
+
 fn load(disk: &Tree, object: ObjectId) -> Result<Loaded, Errno> {
     let found = disk.get(object).cloned().ok_or(Errno::STALE)?;
     Ok(Loaded {
@@ -109,6 +114,7 @@ pub fn to_server(bytes: &[u8]) -> bool {
                         object,
                         offset,
                         length,
+                        kept,
                         ..
                     } => {
                         assert!(disk.get(object).is_some(), "{object} is of the export");
@@ -118,7 +124,7 @@ pub fn to_server(bytes: &[u8]) -> bool {
                             object,
                             offset,
                             length,
-                            data: Ok(vec![0; length.min(16) as usize]),
+                            data: Ok(read(length, kept)),
                         });
                     }
                     server::Effect::Space { client, request } => {
@@ -296,6 +302,7 @@ pub fn to_server_seeds() -> Vec<Vec<u8>> {
             offset: 0,
             length: 4,
             urgency: Urgency::Ahead,
+            kept: Some(Digest::of(b"data")),
         },
         ToServer::Explore {
             request: 4,

@@ -9,7 +9,7 @@
 //! * [`object`]: what an export holds. [`operation`]: changes. [`tree`]: what changes make of objects, the same code at
 //!   both ends.
 //! * [`lease`]: who may rely on what. [`locks`]: who may lock what, and who decides that.
-//! * [`frame`]: what goes over a connection.
+//! * [`frame`]: what goes over a connection. [`piece`]: what a client's machine keeps over unmounts, and when that is used.
 //! * [`lost`]: changes that a client has lost. [`replay`]: how they are made again.
 //!
 //! # What is promised
@@ -36,6 +36,7 @@ pub mod lost;
 pub mod object;
 pub mod opening;
 pub mod operation;
+pub mod piece;
 pub mod ranges;
 pub mod replay;
 pub mod server;

@@ -24,6 +24,7 @@ use crate::errno::Errno;
 use crate::frame::{DATA_BYTES_MAX, PROTOCOL, Reason, SHARE_MAX, ToClient, ToServer, Urgency};
 use crate::lease::{ClientId, Leases, Mode, Move};
 use crate::object::ObjectId;
+use crate::piece::Digest;
 use crate::tree::Tree;
 use asks::Asks;
 use clients::Clients;
@@ -71,6 +72,7 @@ enum Later {
         offset: u64,
         length: u32,
         urgency: Urgency,
+        kept: Option<Digest>,
     },
     /// Nobody relies on what is known of the object.
     Renew(ObjectId),
@@ -225,6 +227,7 @@ impl Server {
                 offset,
                 length,
                 urgency,
+                kept,
             } => {
                 let later = Later::Fetch {
                     client,
@@ -233,6 +236,7 @@ impl Server {
                     offset,
                     length: length.min(DATA_BYTES_MAX as u32),
                     urgency,
+                    kept,
                 };
                 // What another client wrote before its lease came here is made by then.
                 let upto = self.clients.last_record(client);
@@ -339,6 +343,7 @@ impl Server {
                     offset,
                     length,
                     urgency,
+                    kept,
                 } => {
                     if self.leases.mode(client, object) >= Some(Mode::Read) {
                         effects.push(Effect::Read {
@@ -348,6 +353,7 @@ impl Server {
                             offset,
                             length,
                             urgency,
+                            kept,
                         });
                     } else {
                         self.send(client, failed(request, object, Errno::STALE), effects);

@@ -9,6 +9,7 @@ use surmise_remote::errno::Errno;
 use surmise_remote::frame::{ClientKey, Space, ToClient, ToServer};
 use surmise_remote::object::{Attributes, Body, Name, Names, Object, ObjectId, Versions};
 use surmise_remote::operation::{NewKind, NewObject, Place, SetAttributes};
+use surmise_remote::piece::{Digest, Found, Piece};
 use surmise_remote::server::{self, Config, Link, Loaded, Moment, Server};
 use surmise_remote::tree::{Limits, Tree};
 
@@ -33,6 +34,15 @@ struct World {
     calls: u64,
     /// Whether programs take the last directory first.
     is_backwards: bool,
+    /// What all bytes of a file are, if they are not 0.
+    contents: HashMap<ObjectId, u8>,
+    /// What the disk of the clients' machine keeps.
+    kept: HashMap<(ObjectId, u64), (Piece, Vec<u8>)>,
+    stores: HashMap<(usize, ObjectId), Vec<u8>>,
+    /// How many bytes of files the server has sent.
+    sent_bytes: usize,
+    /// How many clients have left.
+    left: usize,
 }
 
 fn id(number: u64) -> ObjectId {
@@ -103,16 +113,77 @@ impl World {
             answers: HashMap::new(),
             calls: 0,
             is_backwards: false,
+            contents: HashMap::new(),
+            kept: HashMap::new(),
+            stores: HashMap::new(),
+            sent_bytes: 0,
+            left: 0,
         };
-        for number in 0..clients {
-            let key = ClientKey([u8::try_from(number).expect("few clients"); 16]);
-            world.clients.push(Client::new(key));
-            world.tell_client(number, client::Event::Connected);
-        }
-        while world.clients.iter().any(|client| client.root().is_none()) {
-            world.step();
+        for _ in 0..clients {
+            world.mount();
         }
         world
+    }
+
+    /// A client comes, and finds what is kept on the disk of its machine.
+    fn mount(&mut self) -> usize {
+        let number = self.clients.len();
+        let key = ClientKey([u8::try_from(number).expect("few clients"); 16]);
+        self.clients.push(Client::new(key));
+        let pieces = self.kept.values().map(|(piece, _)| *piece).collect();
+        self.tell_client(number, client::Event::Kept(pieces));
+        self.tell_client(number, client::Event::Connected);
+        while self.clients[number].root().is_none() {
+            self.step();
+        }
+        number
+    }
+
+    fn unmount(&mut self, number: usize) {
+        let left = self.left;
+        self.tell_client(number, client::Event::Leave);
+        while self.left == left {
+            self.step();
+        }
+    }
+
+    /// What a client's disk does.
+    fn store(&mut self, number: usize, effect: client::Effect) -> Option<client::Event> {
+        match effect {
+            client::Effect::Store {
+                object,
+                offset,
+                data,
+            } => {
+                let bytes = self.stores.entry((number, object)).or_default();
+                let offset = usize::try_from(offset).expect("small");
+                bytes.resize(bytes.len().max(offset + data.len()), 0);
+                bytes[offset..][..data.len()].copy_from_slice(&data);
+                None
+            }
+            client::Effect::Keep {
+                object,
+                offset,
+                length,
+            } => {
+                let start = usize::try_from(offset).expect("small");
+                let bytes = &self.stores[&(number, object)][start..][..length as usize];
+                let digest = Digest::of(bytes);
+                let piece = Piece {
+                    object,
+                    offset,
+                    length,
+                    digest,
+                };
+                self.kept.insert((object, offset), (piece, bytes.to_vec()));
+                Some(client::Event::Kept(vec![piece]))
+            }
+            client::Effect::Restore(request, piece) => {
+                let kept = &self.kept[&(piece.object, piece.offset)];
+                Some(client::Event::Restored(request, Some(kept.1.clone())))
+            }
+            _ => None,
+        }
     }
 
     fn send(&mut self, message: Message) {
@@ -160,10 +231,11 @@ impl World {
                     client::Effect::Invalidate(asked, _) => {
                         events.push(client::Event::Invalidated(asked));
                     }
+                    client::Effect::Left => self.left += 1,
                     client::Effect::Reconnect | client::Effect::Parted(_) => {
                         panic!("{effect:?}");
                     }
-                    _ => {}
+                    other => events.extend(self.store(number, other)),
                 }
             }
         }
@@ -184,6 +256,9 @@ impl World {
         match effect {
             server::Effect::Send(Link(client), message) => {
                 let client = usize::try_from(client).expect("few clients");
+                if let ToClient::Data { data, .. } = &message {
+                    self.sent_bytes += data.len();
+                }
                 self.send(Message::ToClient(client, message));
             }
             server::Effect::Load(object, _) => {
@@ -198,9 +273,11 @@ impl World {
                 object,
                 offset,
                 length,
+                kept,
                 ..
             } => {
-                let data = Ok(vec![0; length as usize]);
+                let bytes = self.contents.get(&object).copied().unwrap_or(0);
+                let data = Ok(Found::compared(vec![bytes; length as usize], length, kept));
                 return vec![server::Event::Read {
                     client,
                     request,
@@ -224,8 +301,8 @@ impl World {
                     server::Event::Applied(number),
                 ];
             }
-            server::Effect::Hurry(_) | server::Effect::Drop(_) => {}
-            server::Effect::Close(_) => panic!("a client is parted with"),
+            // A client is closed when it has left, or when it is parted with, of which it tells.
+            server::Effect::Hurry(_) | server::Effect::Drop(_) | server::Effect::Close(_) => {}
         }
         Vec::new()
     }
@@ -320,6 +397,9 @@ fn reads(client: usize) -> impl FnMut(&mut World, ObjectId, u64) {
                 length,
             },
         );
+        let content = world.contents.get(&object).copied().unwrap_or(0);
+        let read = &world.stores[&(client, object)];
+        assert!(read.len() as u64 == size && read.iter().all(|byte| *byte == content));
     }
 }
 
@@ -392,5 +472,29 @@ fn clients_that_write_one_directory_in_turns_wait_for_few_answers() {
         // When both know the directory: two until the other has given it back, one for the data, and two until the other lets
         // the client change it.
         assert!(turn < 2 || waited <= 5.0, "turn {turn}: {waited}");
+    }
+}
+
+#[test]
+fn what_an_earlier_mount_has_read_is_not_sent_again() {
+    for (directories, files, size) in [(10, 100, 4000), (1, 4, 3_000_000)] {
+        let all = usize::try_from(directories * files * size).expect("small");
+        let mut world = World::new(export(directories, files, size), 1);
+        let cold = world.waits(|world| world.walk(0, &mut reads(0)));
+        assert!(world.sent_bytes >= all);
+        world.unmount(0);
+        world.sent_bytes = 0;
+        let again = world.mount();
+        let warm = world.waits(|world| world.walk(again, &mut reads(again)));
+        assert_eq!(world.sent_bytes, 0);
+        // All of it is asked for, but nothing waits longer for that than for the bytes.
+        assert!(warm <= cold, "{warm} in place of {cold}");
+        world.unmount(again);
+        // Programs of the server change one file while nobody has mounted.
+        let changed = world.kept.keys().map(|(object, _)| *object).min();
+        world.contents.insert(changed.expect("all are kept"), 7);
+        let last = world.mount();
+        world.walk(last, &mut reads(last));
+        assert_eq!(world.sent_bytes as u64, size);
     }
 }

@@ -12,6 +12,7 @@ use surmise_remote::errno::Errno;
 use surmise_remote::frame::{ClientKey, Urgency};
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
+use surmise_remote::piece::{Digest, Found};
 use surmise_remote::server::{Event, Record};
 
 use crate::directory::{Batch, Changes, Directory, Stuck};
@@ -59,6 +60,7 @@ pub(crate) enum Order {
         offset: u64,
         length: u32,
         urgency: Urgency,
+        kept: Option<Digest>,
     },
     Space {
         client: ClientId,
@@ -335,8 +337,13 @@ impl Disk {
                 self.directory.close_all();
                 answer = self.answer(&question);
             }
-            if let Event::Read { data: Ok(data), .. } = &answer {
-                bytes += data.len();
+            if let Event::Read {
+                data: Ok(_),
+                length,
+                ..
+            } = &answer
+            {
+                bytes += *length as usize;
             }
             // To look may show that something else is not what it was.
             answers.extend(events_of(self.directory.take_noted()));
@@ -376,15 +383,20 @@ impl Disk {
                 object,
                 offset,
                 length,
+                kept,
                 ..
-            } => Event::Read {
-                client,
-                request,
-                object,
-                offset,
-                length,
-                data: self.directory.read(object, offset, length).map_err(errno),
-            },
+            } => {
+                let data = self.directory.read(object, offset, length);
+                let found = data.map(|data| Found::compared(data, length, kept));
+                Event::Read {
+                    client,
+                    request,
+                    object,
+                    offset,
+                    length,
+                    data: found.map_err(errno),
+                }
+            }
             Order::Space { client, request } => Event::Space {
                 client,
                 request,

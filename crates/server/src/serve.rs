@@ -393,6 +393,7 @@ impl Shell {
                 offset,
                 length,
                 urgency,
+                kept,
             } => self.order(Order::Read {
                 client,
                 request,
@@ -400,6 +401,7 @@ impl Shell {
                 offset,
                 length,
                 urgency,
+                kept,
             }),
             Effect::Space { client, request } => self.order(Order::Space { client, request }),
             Effect::Drop(object) => self.order(Order::Drop(object)),

@@ -68,9 +68,14 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = synchrony::parse_time)]
     soft: Option<Duration>,
 
+    /// How much of the files that were read is kept on disk for the next mount of the same directory, in ~/.cache/surmise; 0 is
+    /// nothing
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    cache: Size,
+
     /// How much memory small files may take that were read: 256M, 1G
     #[arg(long, value_name = "SIZE", default_value = "256M")]
-    cache: Size,
+    memory: Size,
 
     /// Let other users in, too, as the permissions of the files allow (root always does; others where
     /// /etc/fuse.conf has user_allow_other)
@@ -154,8 +159,9 @@ impl Arguments {
                 no_exec: self.no_exec,
             },
             soft: self.soft,
+            memory_bytes: self.memory.bytes(),
+            temporary: std::env::temp_dir(),
             cache_bytes: self.cache.bytes(),
-            cache: std::env::temp_dir(),
         };
         let is_background = self.background;
         let ready = || match is_background {

@@ -46,6 +46,7 @@ Columns:
   UNDECIDED  changes that are not known to be on the server's disk
   WAITING    calls of programs that wait for the server
   LOST       how often changes or locks were lost
+  CACHE      what is kept of files on disk for the next mount
 
 Columns of lost changes, which wait in a file each until they are replayed or the file is removed:
   CHANGES    how many there are
@@ -55,8 +56,10 @@ Columns of lost changes, which wait in a file each until they are replayed or th
 JSON:
   {\"mounts\", \"lost\"}. Mounts are an array of {\"source\", \"mount_point\", \"process\", \"status\"}; status is
   {\"is_connected\", \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\",
-  \"is_ending\", \"lost\", \"sent\", \"received\"}; the last two are {\"bytes\", \"line_bytes\"}: how long
-  messages were, and how much of the line they took. Lost is an array of {\"file\", \"state\", \"source\",
+  \"is_ending\", \"lost\", \"sent\", \"received\", \"fetched_bytes\", \"reused_bytes\", \"cache_bytes\"}.
+  Sent and received are {\"bytes\", \"line_bytes\"}: how long messages were, and how much of the line
+  they took. Bytes of files were fetched from the server, or reused, which the cache had; cache_bytes
+  is what that takes on disk, null without one. Lost is an array of {\"file\", \"state\", \"source\",
   \"mount_point\", \"at\", \"why\", \"changes\", \"bytes\"}, without what cannot be read of a damaged file
 
 Examples:
@@ -112,7 +115,7 @@ impl Arguments {
     }
 }
 
-fn table(all: &[Described]) -> Table<6> {
+fn table(all: &[Described]) -> Table<7> {
     let header = [
         "SOURCE",
         "DIRECTORY",
@@ -120,6 +123,7 @@ fn table(all: &[Described]) -> Table<6> {
         "UNDECIDED",
         "WAITING",
         "LOST",
+        "CACHE",
     ];
     let mut table = Table::new(header);
     for one in all {
@@ -135,6 +139,9 @@ fn table(all: &[Described]) -> Table<6> {
             size::shown(status.undecided_bytes as u64),
             status.waiting_calls.to_string(),
             status.lost.len().to_string(),
+            status
+                .cache_bytes
+                .map_or_else(|| "-".to_owned(), size::shown),
         ]);
     }
     table

@@ -258,18 +258,25 @@ const MOUNT: &[Section] = &[
     Section {
         title: "FSTAB",
         text: "mount -t surmise SOURCE DIR mounts, too, as do lines of fstab(5). Options: ro, noexec, allow_other, soft=TIME, \
-               cache=SIZE, certificate=FILE, key=FILE, ca=FILE, uid=USER (--owner), ssh=COMMAND, server_command=PROGRAM, and those that are for mount(8) \
+               cache=SIZE, memory=SIZE, certificate=FILE, key=FILE, ca=FILE, uid=USER (--owner), ssh=COMMAND, server_command=PROGRAM, and those that are for mount(8) \
                and systemd.",
         entries: &[],
     },
     Section {
         title: "FILES",
         text: "",
-        entries: &[(
-            "~/.config/surmise/client.crt, client.key, ca.crt",
-            "The certificate that names the user at a server that listens by TLS, its key, and the certificates of those that \
-             sign servers' certificates. Each is looked for in /etc/surmise where it is not there.",
-        )],
+        entries: &[
+            (
+                "~/.config/surmise/client.crt, client.key, ca.crt",
+                "The certificate that names the user at a server that listens by TLS, its key, and the certificates of those that \
+                 sign servers' certificates. Each is looked for in /etc/surmise where it is not there.",
+            ),
+            (
+                "~/.cache/surmise/far",
+                "What was read of files, a directory for each source ($XDG_CACHE_HOME; /var/cache/surmise/far for root without a \
+                 home directory of its own). It can be removed at any time.",
+            ),
+        ],
     },
 ];
 

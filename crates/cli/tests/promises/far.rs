@@ -1,6 +1,7 @@
-//! S55 to S59, S61 and S63: directories of other machines. Here the other machine is this one.
+//! S55 to S59, S61, S63 and S64: directories of other machines. Here the other machine is this one.
 
 mod breaks;
+mod cache;
 mod locks;
 mod lost;
 mod noticed;
@@ -19,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use surmise_testkit::{Outcome, is_installed, skip};
+use surmise_testkit::{Outcome, Run, is_installed, skip};
 
 use crate::setting::Setting;
 
@@ -69,11 +70,15 @@ impl<'s> Far<'s> {
 
     /// `surmise mount` with these options, on a directory of this name in `work/`.
     fn try_mount(&self, options: &[&str], source: &str, name: &str) -> Outcome {
+        self.mounting(options, source, name).outcome()
+    }
+
+    fn mounting(&self, options: &[&str], source: &str, name: &str) -> Run<'_> {
         self.setting.scratch.directory(name);
         let ssh = self.path("ssh").display().to_string();
         let words = [&["mount", "--ssh", &ssh][..], options, &[source, name]].concat();
         let run = self.setting.surmise(&words);
-        run.in_place().env("TMPDIR", self.path("tmp")).outcome()
+        run.in_place().env("TMPDIR", self.path("tmp"))
     }
 
     #[track_caller]

@@ -6,6 +6,7 @@ use surmise_remote::client::{Effect, Event, Response};
 use surmise_remote::errno::Errno;
 use surmise_remote::frame::encode;
 use surmise_remote::object::ObjectId;
+use surmise_remote::piece::Piece;
 
 use super::losing::Reason;
 use super::waiting::{Outcome, Own, Wants};
@@ -20,16 +21,16 @@ impl Shell {
         let mut effects = std::mem::take(&mut state.effects);
         state.client.event(now, event, &mut effects);
         loop {
-            let mut evicted = Vec::new();
+            let mut events = Vec::new();
             for effect in effects.drain(..) {
-                self.carry_out(state, effect, own.as_deref_mut(), &mut evicted);
+                self.carry_out(state, effect, own.as_deref_mut(), &mut events);
             }
-            evicted.extend(std::iter::from_fn(|| state.store.evict()));
-            if evicted.is_empty() {
+            let evicted = std::iter::from_fn(|| state.store.evict());
+            events.extend(evicted.map(Event::Evicted));
+            if events.is_empty() {
                 break;
             }
-            for object in evicted {
-                let event = Event::Evicted(object);
+            for event in events {
                 state.client.event(now, event, &mut effects);
             }
         }
@@ -43,16 +44,25 @@ impl Shell {
         }
     }
 
+    fn has_left(&self, state: &mut State) {
+        state.has_left = true;
+        self.turned.notify_all();
+        self.to_send.notify_all();
+        self.earlier.notify_all();
+        self.locks_change.notify_all();
+    }
+
+    /// What comes of it at once is among the `events`.
     fn carry_out(
         &self,
         state: &mut State,
         effect: Effect,
         own: Option<&mut Own<'_>>,
-        evicted: &mut Vec<ObjectId>,
+        events: &mut Vec<Event>,
     ) {
         let mut keep = |object, kept: io::Result<()>| {
             if kept.is_err() {
-                evicted.push(object);
+                events.push(Event::Evicted(object));
             }
         };
         match effect {
@@ -80,6 +90,15 @@ impl Shell {
             } => keep(object, state.store.write(object, offset, &data)),
             Effect::Resize(object, size) => keep(object, state.store.resize(object, size)),
             Effect::Discard(object) => state.store.discard(object),
+            Effect::Keep {
+                object,
+                offset,
+                length,
+            } => state.keep(object, offset, length),
+            Effect::Restore(request, piece) => {
+                let bytes = state.restore(&piece);
+                events.push(Event::Restored(request, bytes));
+            }
             // The receiver lives as long as the mount.
             Effect::Invalidate(number, object) => {
                 let _ = self.kernel.send(Forget::Object(number, object));
@@ -89,13 +108,7 @@ impl Shell {
                 let known = state.references.keys().copied().chain(root).collect();
                 let _ = self.kernel.send(Forget::All(known));
             }
-            Effect::Left => {
-                state.has_left = true;
-                self.turned.notify_all();
-                self.to_send.notify_all();
-                self.earlier.notify_all();
-                self.locks_change.notify_all();
-            }
+            Effect::Left => self.has_left(state),
             Effect::Reconnect => state.break_connection(),
             Effect::Parted(reason) => {
                 state.parted = Some(reason);
@@ -112,6 +125,24 @@ impl Shell {
 }
 
 impl State {
+    /// Has the cache keep what the store has, if there is a cache that has the time.
+    fn keep(&mut self, object: ObjectId, offset: u64, length: u32) {
+        let Some(cache) = self.cache.as_ref().filter(|cache| cache.has_room(length)) else {
+            return;
+        };
+        let mut bytes = vec![0; length as usize];
+        // What could not be stored is read again from the server, and is then kept.
+        if self.store.read(object, offset, &mut bytes).is_ok() {
+            cache.keep(object, offset, bytes);
+        }
+    }
+
+    fn restore(&mut self, piece: &Piece) -> Option<Vec<u8>> {
+        let bytes = self.cache.as_ref()?.restore(piece)?;
+        self.sources.reused_bytes += bytes.len() as u64;
+        Some(bytes)
+    }
+
     fn finish(
         &mut self,
         own: &mut Own<'_>,

@@ -109,15 +109,14 @@ impl Client {
             return;
         }
         let mut at = offset;
-        while at < end {
+        while let Some(missing) = self.first_missing(object, at..end) {
+            at = missing;
             if let Some(upto) = self.fetching_upto(object, at) {
                 at = upto;
                 continue;
             }
-            let most = (end - at).min(DATA_BYTES_MAX as u64);
-            let length = u32::try_from(most).unwrap_or(u32::MAX);
-            self.fetch(object, at, length, Urgency::Awaited, effects);
-            at += most;
+            let upto = end.min(at + DATA_BYTES_MAX as u64);
+            at = self.fetch(object, at..upto, Urgency::Awaited, effects);
         }
         if is_small {
             self.plan_behind(object);
@@ -156,15 +155,22 @@ impl Client {
             && let Some((object, bytes)) = self.ahead.parts.pop_front()
         {
             let end = bytes.end.min(self.size(object));
-            let missing = match self.stored.get(&object) {
-                Some(stored) => stored.first_missing(bytes.start, end),
-                None => (bytes.start < end).then_some(bytes.start),
-            };
+            let missing = self.first_missing(object, bytes.start..end);
             let may_read = self.leases.get(&object) >= Some(&Mode::Read);
             if let Some(start) = missing.filter(|_| may_read) {
-                let length = u32::try_from(end - start).unwrap_or(u32::MAX);
-                self.fetch(object, start, length, Urgency::Ahead, effects);
+                let upto = self.fetch(object, start..end, Urgency::Ahead, effects);
+                if upto < end {
+                    self.ahead.parts.push_front((object, upto..end));
+                }
             }
+        }
+    }
+
+    /// The first of these bytes of a file that the store does not have.
+    pub(super) fn first_missing(&self, object: ObjectId, bytes: Range<u64>) -> Option<u64> {
+        match self.stored.get(&object) {
+            Some(stored) => stored.first_missing(bytes.start, bytes.end),
+            None => (bytes.start < bytes.end).then_some(bytes.start),
         }
     }
 

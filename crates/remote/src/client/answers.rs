@@ -1,6 +1,9 @@
 //! What the server says: leases, data, and what cannot be had.
 
-use super::{Asked, Client, Effect, Fetching, Lost, Parked, Request, Response, Token};
+use std::ops::Range;
+
+use super::questions::{Asked, Fetching};
+use super::{Client, Effect, Lost, Parked, Request, Response, Token};
 use crate::errno::Errno;
 use crate::frame::{Lease, Reason, State, ToClient};
 use crate::lease::Mode;
@@ -51,6 +54,7 @@ impl Client {
                 errno,
             } => self.failed(request, object, errno, effects),
             ToClient::Data { request, data } => self.take_data(request, data, effects),
+            ToClient::Same { request } => self.is_same(request, effects),
             ToClient::Space { request, space } => {
                 self.take_space(request, Ok(Response::Space(space)), effects);
             }
@@ -126,15 +130,30 @@ impl Client {
 
     fn take_data(&mut self, request: u64, data: Vec<u8>, effects: &mut Vec<Effect>) {
         self.ahead.came(request, self.now);
-        let Some(fetching) = self.fetching.remove(&request) else {
-            // The lease went meanwhile. The calls that need the bytes fetch them again.
-            return self.go_on_all(effects);
-        };
+        if let Some(fetching) = self.fetching.get(&request) {
+            self.kept.was_other(fetching.kept);
+        }
+        if let Some((object, bytes)) = self.store_data(request, data, effects) {
+            self.keep(object, bytes, effects);
+        }
+        self.go_on_all(effects);
+    }
+
+    /// Has bytes stored, if they are still those of the file.
+    pub(super) fn store_data(
+        &mut self,
+        request: u64,
+        data: Vec<u8>,
+        effects: &mut Vec<Effect>,
+    ) -> Option<(ObjectId, Range<u64>)> {
+        // If it is gone, the lease went meanwhile. The calls that need the bytes fetch them again.
+        let fetching = self.fetching.remove(&request)?;
         let Fetching {
             object,
             offset,
             length,
             version,
+            ..
         } = fetching;
         let still_so = self
             .tree
@@ -145,15 +164,17 @@ impl Client {
             // It asked for bytes that are in the file.
             self.fail_readers(object, Errno::IO, effects);
         } else if still_so && is_leased {
+            let bytes = offset..offset + data.len() as u64;
             let stored = self.stored.entry(object).or_default();
-            stored.add(offset, offset + data.len() as u64);
+            stored.add(bytes.start, bytes.end);
             effects.push(Effect::Store {
                 object,
                 offset,
                 data,
             });
+            return Some((object, bytes));
         }
-        self.go_on_all(effects);
+        None
     }
 
     /// An object cannot be had: the calls that need it fail.

@@ -79,6 +79,15 @@ impl Locks {
         })
     }
 
+    /// Whether the server has yet to answer that the owner lifts a lock on the object.
+    fn is_lifting(&self, object: ObjectId, attempt: &Attempt) -> bool {
+        self.asked.values().any(|asked| {
+            let (one, other) = (&asked.attempt, attempt);
+            let is_owners = (one.api, one.owner) == (other.api, other.owner);
+            asked.object == object && is_owners && one.lifts()
+        })
+    }
+
     /// Whether one lock more would be too many, with all that the server may grant by then. It can split another one.
     fn is_full(&self) -> bool {
         self.count + 2 * self.asked.len() + 2 > LOCKS_MAX
@@ -165,6 +174,11 @@ impl Client {
             return Err(Errno::NOLCK.into());
         }
         if self.locks.is_master(object) {
+            // The program went on before the server had heard that its lock is lifted. The answer to that lifts it once more.
+            if self.locks.is_lifting(object, attempt) {
+                self.locks.of(object).waiting.insert(token);
+                return Ok(Step::Wait);
+            }
             return Ok(self.decide(token, object, attempt, effects));
         }
         if self.locks.asked.len() >= WAITS_MAX {

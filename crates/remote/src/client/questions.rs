@@ -1,11 +1,36 @@
 //! What the client asks the server.
 
-use super::{Asked, Client, Effect, Fetching, Token};
+use std::ops::Range;
+
+use super::{Client, Effect, Token};
 use crate::frame::{ToServer, Urgency, Want};
 use crate::object::ObjectId;
+use crate::piece::Piece;
 
 /// How many objects an answer brings besides those that a program waits for.
 const NEAR: u32 = 1024;
+
+/// A question for leases.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// The call that needs the answer, if any does.
+    pub(super) token: Option<Token>,
+    pub(super) objects: Vec<ObjectId>,
+    /// One of them of which it asks for the names.
+    pub(super) listed: Option<ObjectId>,
+}
+
+/// A question for bytes.
+#[derive(Debug)]
+pub(super) struct Fetching {
+    pub(super) object: ObjectId,
+    pub(super) offset: u64,
+    pub(super) length: u32,
+    /// Of the file's content when it was asked for.
+    pub(super) version: u64,
+    /// What the shell has kept of just these bytes.
+    pub(super) kept: Option<Piece>,
+}
 
 impl Client {
     pub(super) fn ask(&mut self, token: Token, wants: Vec<Want>, effects: &mut Vec<Effect>) {
@@ -45,32 +70,40 @@ impl Client {
         }));
     }
 
+    /// Fetches bytes of a file from the first of these on, and returns up to where. A piece that was kept is fetched as a whole.
     pub(super) fn fetch(
         &mut self,
         object: ObjectId,
-        offset: u64,
-        length: u32,
+        bytes: Range<u64>,
         urgency: Urgency,
         effects: &mut Vec<Effect>,
-    ) {
-        if self.is_fetching(object, offset) || !self.connection.is_up() {
-            return;
+    ) -> u64 {
+        if self.is_fetching(object, bytes.start) || !self.connection.is_up() {
+            return bytes.end;
         }
-        let Some(version) = self.tree.get(object).map(|known| known.versions.content) else {
-            return;
+        let Some(known) = self.tree.get(object) else {
+            return bytes.end;
         };
-        if urgency == Urgency::Awaited {
-            self.cut_group(effects);
-        }
+        let (version, size) = (known.versions.content, known.attributes.size);
+        // What is on its way is not sent twice.
+        let next = self.next_fetching(object, bytes.start);
+        let bytes = bytes.start..next.map_or(bytes.end, |next| next.min(bytes.end));
+        let (bytes, kept) = self.kept.at(object, bytes, size);
+        // Otherwise the server would answer without what this client has changed in them.
+        self.cut_group(effects);
         let request = self.request();
+        let (offset, end) = (bytes.start, bytes.end);
         if urgency == Urgency::Ahead {
-            self.ahead.window.sent(request, length.into(), self.now);
+            let expected = self.kept.expected_bytes(&bytes, kept.is_some());
+            self.ahead.window.sent(request, expected, self.now);
         }
+        let length = u32::try_from(end - offset).unwrap_or(u32::MAX);
         let fetching = Fetching {
             object,
             offset,
             length,
             version,
+            kept,
         };
         self.fetching.insert(request, fetching);
         effects.push(Effect::Send(ToServer::Fetch {
@@ -79,7 +112,9 @@ impl Client {
             offset,
             length,
             urgency,
+            kept: kept.map(|piece| piece.digest),
         }));
+        end
     }
 
     /// Whether a byte of a file is on its way.
@@ -95,6 +130,13 @@ impl Client {
             (one.object == object && range.contains(&offset)).then_some(end)
         });
         ends.max()
+    }
+
+    /// Where the next bytes of a file begin that are on their way.
+    fn next_fetching(&self, object: ObjectId, offset: u64) -> Option<u64> {
+        let starts = self.fetching.values().map(|one| (one.object, one.offset));
+        let later = starts.filter(|(one, start)| *one == object && *start > offset);
+        later.map(|(_, start)| start).min()
     }
 
     pub(super) fn ask_space(&mut self, token: Token, effects: &mut Vec<Effect>) {

@@ -113,11 +113,7 @@ impl Client {
         }
         let size = attributes.size;
         let end = offset.saturating_add(length.into()).min(size);
-        let missing = match self.stored.get(&object) {
-            Some(stored) => stored.first_missing(offset, end),
-            None => (offset < end).then_some(offset),
-        };
-        if let Some(missing) = missing {
+        if let Some(missing) = self.first_missing(object, offset..end) {
             let most = (end - missing).min(DATA_BYTES_MAX as u64);
             let most = u32::try_from(most).unwrap_or(u32::MAX);
             return Ok(Step::Fetch(object, missing, most));

@@ -7,6 +7,7 @@ use crate::frame::{ClientKey, Space, ToClient, ToServer, Urgency};
 use crate::lease::ClientId;
 use crate::object::{Object, ObjectId, Prefix};
 use crate::operation::Operation;
+use crate::piece::{Digest, Found};
 use crate::tree::Limits;
 
 /// A connection, numbered by the shell.
@@ -51,7 +52,7 @@ pub enum Event {
         /// As in the effect.
         length: u32,
         /// The bytes: fewer than were asked for at the file's end alone.
-        data: Result<Vec<u8>, Errno>,
+        data: Result<Found, Errno>,
     },
     /// The file system was asked for its space ([`Effect::Space`]).
     Space {
@@ -109,6 +110,8 @@ pub enum Effect {
         length: u32,
         /// Who waits for them.
         urgency: Urgency,
+        /// What the client has of them ([`Found::compared`]).
+        kept: Option<Digest>,
     },
     /// Find out how much space the file system has.
     Space {

@@ -12,6 +12,7 @@ use crate::errno::Errno;
 use crate::frame::ToClient;
 use crate::lease::ClientId;
 use crate::object::{ObjectId, Versions};
+use crate::piece::Found;
 
 /// What others have changed.
 #[derive(Debug, Default)]
@@ -112,11 +113,13 @@ impl Server {
         (client, request): (ClientId, u64),
         object: ObjectId,
         (offset, length): (u64, u32),
-        data: Result<Vec<u8>, Errno>,
+        data: Result<Found, Errno>,
         effects: &mut Vec<Effect>,
     ) {
         match data {
-            Ok(data) => {
+            // As many as were asked for, so none are missing.
+            Ok(Found::Same) => self.send(client, ToClient::Same { request }, effects),
+            Ok(Found::Bytes(data)) => {
                 let size = self
                     .tree
                     .get(object)

@@ -50,8 +50,9 @@ impl World {
                     offset,
                     length,
                     urgency,
+                    kept,
                 } => {
-                    let read = OnServer::Read(client, request, object, offset, length);
+                    let read = OnServer::Read(client, request, object, (offset, length), kept);
                     self.by_urgency(urgency, What::OnServer(start, read));
                 }
                 server::Effect::Space { client, request } => {
@@ -115,6 +116,14 @@ impl World {
             }
             client::Effect::Discard(object) => {
                 self.machines[machine].store.remove(&object);
+            }
+            client::Effect::Keep {
+                object,
+                offset,
+                length,
+            } => self.keep(machine, object, (offset, length)),
+            client::Effect::Restore(request, piece) => {
+                self.soon(What::Restores(machine, session, request, piece));
             }
             client::Effect::Invalidate(number, object) => {
                 self.soon(What::KernelForgets(machine, session, number, object));

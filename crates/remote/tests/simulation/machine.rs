@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::keeping::{Kept, PIECE_BYTES};
 use surmise_lower::Timestamp;
 use surmise_remote::client::{Client, Intent, Request, Response, Token};
 use surmise_remote::errno::Errno;
@@ -33,6 +34,8 @@ pub struct Machine {
     /// What its programs know, and have not let go of.
     pub seen: BTreeSet<ObjectId>,
     pub store: HashMap<ObjectId, Vec<u8>>,
+    /// What its disk keeps of files, also when the client dies.
+    pub kept: Kept,
     pub kernel: BTreeMap<Cached, Result<Response, Errno>>,
     pub cached_bytes: HashMap<Cached, Vec<u8>>,
     pub calls: BTreeMap<Token, (Request, Timestamp)>,
@@ -47,11 +50,12 @@ impl Machine {
         key[..8].copy_from_slice(&session.to_le_bytes());
         let key = ClientKey(key);
         Self {
-            client: Client::new(key),
+            client: Client::with_pieces_of(key, PIECE_BYTES),
             key,
             session,
             seen: BTreeSet::from([root]),
             store: HashMap::new(),
+            kept: Kept::new(),
             kernel: BTreeMap::new(),
             cached_bytes: HashMap::new(),
             calls: BTreeMap::new(),

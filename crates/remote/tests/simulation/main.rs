@@ -11,6 +11,7 @@ mod answers;
 mod disk;
 mod effects;
 mod ending;
+mod keeping;
 mod locking;
 mod machine;
 mod others;
@@ -38,6 +39,7 @@ fn run(faults: Faults) {
     let (mut calls, mut cached, mut lost) = (0, 0, 0);
     let mut locks = [0; 3];
     let (mut others, mut collisions) = (0, 0);
+    let (mut same, mut restored) = (0, 0);
     for seed in seeds() {
         let told = std::panic::catch_unwind(|| World::new(seed, faults).run())
             .unwrap_or_else(|_| panic!("SURMISE_SEED={seed} replays it"));
@@ -49,6 +51,8 @@ fn run(faults: Faults) {
         }
         others += told.others;
         collisions += told.collisions;
+        same += told.same;
+        restored += told.restored;
     }
     println!(
         "{calls} calls, {cached} answered by the kernel, {lost} changes lost with their client, \
@@ -56,11 +60,13 @@ fn run(faults: Faults) {
     );
     let [granted, waited, blocked] = locks;
     println!("{granted} locks granted, {waited} after a wait, and {blocked} not");
+    println!("{same} times a client had kept what a file has; {restored} of these were undamaged");
     // What is compared is no handful.
     let seeds = seeds().end - seeds().start;
     assert!(calls > 100 * seeds && cached > 10 * seeds);
     assert!(granted > 10 * seeds && waited > seeds && blocked > seeds);
     assert!(!faults.others || others > seeds);
+    assert!(same > seeds / 8 && restored > seeds / 16);
 }
 
 #[test]

@@ -25,7 +25,7 @@ impl World {
         if self.random.u8(0..10) == 0 {
             self.kernel_lets_go(machine);
         }
-        if self.random.u8(0..20) == 0 {
+        if self.random.u8(0..6) == 0 {
             self.store_makes_room(machine);
         }
         self.left[machine] -= 1;

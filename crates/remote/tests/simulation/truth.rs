@@ -10,6 +10,9 @@ use surmise_remote::object::{Attributes, Body, Name, Names, Object, ObjectId, Ve
 use surmise_remote::operation::{Change, Operation, Place};
 use surmise_remote::tree::{Limits, Refusal, Tree};
 
+/// How many bytes each file has at first.
+const FIRST_BYTES: u8 = 45;
+
 /// What is there before anything is done, and its root.
 pub fn first_copy() -> (Copy, ObjectId) {
     let root = ObjectId::found(2).expect("a number");
@@ -27,17 +30,21 @@ pub fn first_copy() -> (Copy, ObjectId) {
     };
     let mut tree = Tree::whole(Limits::default());
     let mut names = Names::new();
-    for (number, name) in [(3, "a"), (4, "b")] {
+    let mut data = HashMap::new();
+    for (number, name) in [(3, "a"), (4, "b"), (5, "c")] {
         let object = ObjectId::found(number).expect("a number");
         let (kind, links) = if number == 3 {
             (FileKind::Directory, 2)
         } else {
             (FileKind::Regular, 1)
         };
-        tree.learn(
-            object,
-            Object::new(attributes(kind, links), Versions::default()),
-        );
+        let mut known = Object::new(attributes(kind, links), Versions::default());
+        if number > 3 {
+            let bytes: Vec<u8> = (0..FIRST_BYTES).collect();
+            known.attributes.size = bytes.len() as u64;
+            data.insert(object, bytes);
+        }
+        tree.learn(object, known);
         if number == 3 {
             tree.learn_names(object, Names::new()).expect("a directory");
             tree.learn_parent(object, root);
@@ -48,7 +55,6 @@ pub fn first_copy() -> (Copy, ObjectId) {
     directory.permissions = 0o2755;
     tree.learn(root, Object::new(directory, Versions::default()));
     tree.learn_names(root, names).expect("a directory");
-    let data = HashMap::from([(ObjectId::found(4).expect("a number"), Vec::new())]);
     (Copy { tree, data }, root)
 }
 

@@ -5,6 +5,7 @@ use surmise_remote::frame::{ToClient, ToServer};
 use surmise_remote::lease::ClientId;
 use surmise_remote::locks::Attempt;
 use surmise_remote::object::ObjectId;
+use surmise_remote::piece::{Digest, Piece};
 use surmise_remote::server::Link;
 
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub enum What {
     Signal(usize, Token),
     Lift(usize, u64, ObjectId, Attempt),
     KernelForgets(usize, u64, u64, ObjectId),
+    /// The disk has been asked for a piece that was kept.
+    Restores(usize, u64, u64, Piece),
     /// To the server of this start.
     OnServer(u64, OnServer),
     ServerCrashes,
@@ -36,7 +39,7 @@ pub enum OnServer {
     Flush,
     Apply,
     Load(ObjectId),
-    Read(ClientId, u64, ObjectId, u64, u32),
+    Read(ClientId, u64, ObjectId, (u64, u32), Option<Digest>),
     Space(ClientId, u64),
     Tick,
 }

@@ -7,6 +7,7 @@ use surmise_remote::client::{self, Token};
 use surmise_remote::frame::{ClientKey, Space, Urgency};
 use surmise_remote::lease::ClientId;
 use surmise_remote::object::ObjectId;
+use surmise_remote::piece::{Digest, Found};
 use surmise_remote::server::{self, Config, Link, Moment, Record, Server};
 use surmise_remote::tree::Limits;
 
@@ -46,6 +47,9 @@ pub struct Told {
     /// How many changes others have made, and how often a change of a client could not be made for that.
     pub others: u64,
     pub collisions: u64,
+    /// How often a client had just the bytes that a file has, from earlier, and how often they could be had from its disk.
+    pub same: u64,
+    pub restored: u64,
 }
 
 pub struct World {
@@ -267,6 +271,9 @@ impl World {
                     self.tell_client(machine, client::Event::Invalidated(number));
                 }
             }
+            What::Restores(machine, session, request, piece) => {
+                self.restore((machine, session), request, &piece);
+            }
             What::OnServer(start, what) if start == self.start => self.happen_on_server(what),
             What::OnServer(..) => {}
             What::ServerCrashes => self.crash_server(),
@@ -307,8 +314,8 @@ impl World {
                 }
                 self.tell_server(server::Event::Loaded(object, loaded));
             }
-            OnServer::Read(client, request, object, offset, length) => {
-                self.read(client, request, object, (offset, length));
+            OnServer::Read(client, request, object, at, kept) => {
+                self.read((client, request), object, at, kept);
             }
             OnServer::Space(client, request) => {
                 let space = Ok(Space::default());
@@ -322,8 +329,16 @@ impl World {
         }
     }
 
-    fn read(&mut self, client: ClientId, request: u64, object: ObjectId, at: (u64, u32)) {
-        let data = Ok(self.disk.directory.bytes(object, at.0, at.1));
+    fn read(
+        &mut self,
+        (client, request): (ClientId, u64),
+        object: ObjectId,
+        at: (u64, u32),
+        kept: Option<Digest>,
+    ) {
+        let found = Found::compared(self.disk.directory.bytes(object, at.0, at.1), at.1, kept);
+        self.told.same += u64::from(found == Found::Same);
+        let data = Ok(found);
         self.tell_server(server::Event::Read {
             client,
             request,
@@ -367,7 +382,9 @@ impl World {
         self.locking.told(machine);
         let session = self.next_session;
         self.next_session += 1;
+        let kept = std::mem::take(&mut self.machines[machine].kept);
         self.machines[machine] = Machine::new(session, self.root);
+        self.remember_kept(machine, kept);
         self.sessions.insert(self.machines[machine].key, session);
         if self.is_ending {
             self.tell_client(machine, client::Event::Leave);

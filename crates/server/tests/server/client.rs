@@ -242,7 +242,8 @@ impl Client {
                 self.store.remove(&object);
             }
             Effect::Invalidate(number, _) => self.event(Event::Invalidated(number)),
-            Effect::Suspend | Effect::Parted(_) | Effect::LocksLost(_) => {}
+            Effect::Suspend | Effect::Parted(_) | Effect::LocksLost(_) | Effect::Keep { .. } => {}
+            Effect::Restore(_, piece) => panic!("{piece:?}: nothing was kept"),
             Effect::Left => self.has_left = true,
             Effect::Reconnect => self.cut(),
             Effect::Lost(operations, why) => self.lost.push((operations, why)),

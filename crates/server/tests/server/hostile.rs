@@ -264,6 +264,7 @@ pub fn a_client_that_does_not_read_is_cut() {
             offset: 0,
             length: 1 << 20,
             urgency: Urgency::Awaited,
+            kept: None,
         };
         encode(&fetch, &mut bytes).expect("a short message");
         if wire.send(&bytes).is_err() {

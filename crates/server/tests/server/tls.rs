@@ -173,6 +173,7 @@ pub fn no_message_reaches_what_the_servers_user_may_not() {
             offset: 0,
             length: 6,
             urgency: Urgency::Awaited,
+            kept: None,
         });
         let failed = ToClient::Failed {
             request,

@@ -81,7 +81,7 @@ impl Client {
                 && !self.stored.contains_key(&next)
                 && !fetching.contains(&next);
             if is_wanted {
-                bytes += size;
+                bytes += self.kept.cost(next, size);
                 found.push((next, size));
             }
         }
