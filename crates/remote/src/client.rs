@@ -9,6 +9,7 @@ mod ahead;
 mod answers;
 mod connection;
 mod giving;
+mod groups;
 mod intents;
 mod kept;
 mod locks;
@@ -17,15 +18,16 @@ mod requests;
 mod sharing;
 mod trail;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use surmise_lower::Timestamp;
 
+use self::groups::{Groups, Sent};
 use crate::errno::Errno;
 use crate::frame::{ClientKey, Reason, Space, ToClient, ToServer, Want, Welcome};
 use crate::lease::Mode;
 use crate::locks::{Attempt, Lock};
-use crate::lost::{LostChanges, Undecided};
+use crate::lost::LostChanges;
 use crate::object::{Attributes, Extended, Name, Names, ObjectId};
 use crate::operation::Operation;
 use crate::piece::{PIECE_BYTES, Piece};
@@ -261,31 +263,6 @@ struct Parked {
     failed: Option<(ObjectId, Errno)>,
     /// The group whose verdict it waits for.
     until: Option<u64>,
-}
-
-/// Changes on their way.
-#[derive(Debug, Default)]
-struct Groups {
-    /// Changes that have not been sent, their bytes, and when the first of them was made.
-    open: Vec<Undecided>,
-    open_bytes: usize,
-    since: Option<Moment>,
-    /// Sent, and undecided, by sequence number.
-    sent: VecDeque<(u64, Sent)>,
-    sent_bytes: usize,
-    sequence: u64,
-    decided: u64,
-}
-
-#[derive(Debug, Clone)]
-enum Sent {
-    Made(Vec<Undecided>),
-    /// The server tells the call whether it was made. The tree has it then, too, unless the tree was forgotten meanwhile.
-    Asked {
-        token: Token,
-        operation: Operation,
-        is_tree_forgotten: bool,
-    },
 }
 
 /// How far a call gets.

@@ -469,8 +469,7 @@ fn clients_that_write_one_directory_in_turns_wait_for_few_answers() {
             }
             world.write_new(client, parent, name(&format!("turn{turn}")));
         });
-        // When both know the directory: two until the other has given it back, one for the data, and two until the other lets
-        // the client change it.
+        // When both know the directory: two to read it, one for the data, and two to change the directory.
         assert!(turn < 2 || waited <= 5.0, "turn {turn}: {waited}");
     }
 }

@@ -2,7 +2,8 @@
 //! may rely on its leases.
 
 use super::ahead::Ahead;
-use super::{Client, Effect, Groups, Lost, Parked, Request, Response, Sent, Token};
+use super::groups::Sent;
+use super::{Client, Effect, Lost, Parked, Request, Response, Token};
 use crate::errno::Errno;
 use crate::frame::{MESSAGE_BYTES_MAX, PROTOCOL, ToClient, ToServer, Welcome};
 use crate::lease::Mode;
@@ -83,27 +84,6 @@ impl Connection {
     /// The server had a message that left at this moment.
     fn heard(&mut self, sent: Moment) {
         self.heard = self.heard.max(Some(sent));
-    }
-}
-
-impl Groups {
-    /// The bytes of all changes that are not decided.
-    pub(super) fn bytes(&self) -> usize {
-        self.open_bytes + self.sent_bytes
-    }
-
-    pub(super) fn is_performing(&self) -> bool {
-        let mut sent = self.sent.iter();
-        sent.any(|(_, sent)| matches!(sent, Sent::Asked { .. }))
-    }
-
-    /// The number that the group will have, or had, with the last change in it.
-    pub(super) fn last(&self) -> u64 {
-        self.sequence + u64::from(!self.open.is_empty())
-    }
-
-    pub(super) fn decided(&self) -> u64 {
-        self.decided
     }
 }
 
@@ -242,7 +222,7 @@ impl Client {
         self.groups.sequence += 1;
         let sequence = self.groups.sequence;
         if self.connection.is_up() {
-            effects.push(Effect::Send(message(sequence, &sent)));
+            effects.push(Effect::Send(sent.message(sequence)));
         }
         self.groups.sent.push_back((sequence, sent));
         sequence
@@ -304,7 +284,7 @@ impl Client {
             self.state_locks(effects);
             for (sequence, sent) in &self.groups.sent {
                 if *sequence > received {
-                    effects.push(Effect::Send(message(*sequence, sent)));
+                    effects.push(Effect::Send(sent.message(*sequence)));
                 }
             }
             if !has_leases {
@@ -471,18 +451,5 @@ impl Client {
             // It holds the leases on all that is changed, so nobody else came between.
             Err(_) => Err(Errno::IO),
         }
-    }
-}
-
-fn message(sequence: u64, sent: &Sent) -> ToServer {
-    match sent {
-        Sent::Made(made) => ToServer::Group {
-            sequence,
-            operations: made.iter().map(|one| one.operation.clone()).collect(),
-        },
-        Sent::Asked { operation, .. } => ToServer::Perform {
-            sequence,
-            operation: operation.clone(),
-        },
     }
 }

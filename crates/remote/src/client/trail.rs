@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{Client, Groups, Sent};
+use super::Client;
 use crate::lost::{Before, LostChanges, Undecided};
 use crate::object::{Name, Object, ObjectId};
 use crate::operation::{Change, Operation, Place};
@@ -192,16 +192,5 @@ impl Client {
             places: before.of(&changes),
             changes,
         }
-    }
-}
-
-impl Groups {
-    /// All changes of which no verdict has come, in their order.
-    pub(super) fn undecided(&self) -> impl DoubleEndedIterator<Item = &Operation> {
-        let sent = self.sent.iter().flat_map(|(_, sent)| match sent {
-            Sent::Made(made) => made.as_slice(),
-            Sent::Asked { .. } => &[],
-        });
-        sent.chain(&self.open).map(|undecided| &undecided.operation)
     }
 }

@@ -157,16 +157,8 @@ impl Directory {
         }
         if !is_merged {
             give_attributes(spot.directory.as_fd(), &open, &found, new)?;
-            let times = Timestamps {
-                last_access: timespec(at),
-                last_modification: timespec(at),
-            };
-            let is_file = new.kind == NewKind::Regular;
             may_end()?;
-            match is_file && begun == Begun::No {
-                true => rustix::fs::futimens(&open, &times)?,
-                false => set_times(open.as_fd(), &times)?,
-            }
+            give_times(&open, is_open, at)?;
         }
         let inode = found.stx_ino;
         // What had this number before is no more.
@@ -448,6 +440,18 @@ fn give_attributes(
         chmod(open.as_fd(), permissions)?;
     }
     Ok(())
+}
+
+/// Gives a new object its times. `is_open` says whether it is open for more than its place.
+fn give_times(open: &File, is_open: bool, at: Timestamp) -> Result<(), Errno> {
+    let times = Timestamps {
+        last_access: timespec(at),
+        last_modification: timespec(at),
+    };
+    match is_open {
+        true => rustix::fs::futimens(open, &times),
+        false => set_times(open.as_fd(), &times),
+    }
 }
 
 pub(super) fn is_directory(found: &Statx) -> bool {
