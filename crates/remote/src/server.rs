@@ -319,6 +319,9 @@ impl Server {
             }
             match later {
                 Later::Lower(client, recall, object, to) => {
+                    if to < Mode::Read {
+                        self.asks.had.forget(client);
+                    }
                     self.leases.lower(client, recall, object, to, &mut moves);
                 }
                 Later::Forget(client, object) => {
@@ -327,6 +330,7 @@ impl Server {
                     self.drop_unknown(object, effects);
                 }
                 Later::Expire(client) => {
+                    self.asks.had.forget(client);
                     self.leases.expire(client, &mut moves);
                     self.expire_locks(client, effects);
                     self.drop_all_unknown(effects);

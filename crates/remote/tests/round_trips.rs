@@ -422,6 +422,8 @@ fn a_walk_through_many_objects_waits_for_few_answers() {
         (1, 10_000, false, 4.0),
         (300, 100, false, 6.0),
         (300, 100, true, 6.0),
+        (1000, 100, false, 15.0),
+        (1000, 100, true, 15.0),
     ] {
         let mut world = World::new(export(directories, files, 10), 1);
         world.is_backwards = is_backwards;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::besides::Besides;
+use super::besides::{Besides, Had};
 use super::{Effect, Loaded, Server, failed};
 use crate::errno::Errno;
 use crate::frame::{Lease, Reason, State, ToClient, Urgency, Want};
@@ -27,6 +27,8 @@ const PART_BYTES: usize = 256 << 10;
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     open: BTreeMap<(ClientId, u64), Open>,
+    /// What clients have, so that it is not looked through again.
+    pub(super) had: Had,
     /// What the shell was asked to load.
     loading: HashMap<ObjectId, Urgency>,
 }
@@ -137,7 +139,8 @@ impl Server {
             return;
         }
         let wanted = open.wants.iter().map(|want| want.object);
-        let besides = open.besides.find(&self.tree, &self.leases, key.0);
+        let has = (&self.leases, &mut self.asks.had);
+        let besides = open.besides.find(&self.tree, has, key.0);
         let unknown = wanted
             .chain(besides)
             .filter(|object| self.tree.get(*object).is_none() && !open.unreadable.contains(object));
@@ -264,7 +267,8 @@ impl Server {
             let message = failed(request, gone.object, Errno::STALE);
             return self.send(client, message, effects);
         }
-        let besides = open.besides.find(&self.tree, &self.leases, client);
+        let has = (&self.leases, &mut self.asks.had);
+        let besides = open.besides.find(&self.tree, has, client);
         let has_more = besides.len() >= open.besides.most();
         let offered = besides.into_iter().filter_map(|object| {
             let want = Want {
