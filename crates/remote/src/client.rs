@@ -8,6 +8,7 @@
 mod ahead;
 mod answers;
 mod connection;
+mod fetches;
 mod giving;
 mod groups;
 mod intents;
@@ -226,7 +227,7 @@ pub struct Client {
     parked: BTreeMap<Token, Parked>,
     /// Open questions, by number.
     asked: BTreeMap<u64, questions::Asked>,
-    fetching: BTreeMap<u64, questions::Fetching>,
+    fetching: fetches::Fetches,
     kept: kept::Kept,
     ahead: ahead::Ahead,
     trail: trail::Trail,
@@ -293,7 +294,7 @@ impl Client {
             coming: HashMap::new(),
             parked: BTreeMap::new(),
             asked: BTreeMap::new(),
-            fetching: BTreeMap::new(),
+            fetching: fetches::Fetches::default(),
             kept: kept::Kept::new(PIECE_BYTES),
             ahead: ahead::Ahead::default(),
             trail: trail::Trail::default(),

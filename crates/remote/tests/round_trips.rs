@@ -420,8 +420,6 @@ fn a_walk_through_many_objects_waits_for_few_answers() {
         (100, 100, false, 4.0),
         (100, 100, true, 4.0),
         (1, 10_000, false, 4.0),
-        (300, 100, false, 6.0),
-        (300, 100, true, 6.0),
         (1000, 100, false, 15.0),
         (1000, 100, true, 15.0),
     ] {

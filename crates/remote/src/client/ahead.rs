@@ -3,12 +3,13 @@
 
 mod behind;
 mod order;
+mod parts;
 mod siblings;
 mod streams;
 mod walk;
 mod window;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::Range;
 
 use super::{Client, Effect};
@@ -17,6 +18,7 @@ use crate::lease::Mode;
 use crate::object::ObjectId;
 use crate::server::Moment;
 use behind::Behind;
+use parts::Parts;
 use siblings::Siblings;
 use streams::Streams;
 use walk::Walks;
@@ -31,9 +33,6 @@ const WHOLE_BYTES_MAX: u64 = 1 << 20;
 /// In what parts bytes are fetched ahead.
 const PART_BYTES: u64 = 128 << 10;
 
-/// How many parts may wait for their turn.
-const PARTS_MAX: usize = 1 << 14;
-
 /// What is expected to be needed next.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
@@ -44,7 +43,7 @@ pub(super) struct Ahead {
     /// Through which directory an object was looked up last.
     places: HashMap<ObjectId, ObjectId>,
     /// What is to be fetched when there is room.
-    parts: VecDeque<(ObjectId, Range<u64>)>,
+    parts: Parts,
     pub(super) window: Window,
 }
 
@@ -83,10 +82,9 @@ impl Ahead {
         let mut end = bytes.end;
         while end > bytes.start {
             let start = end.saturating_sub(PART_BYTES).max(bytes.start);
-            self.parts.push_front((object, start..end));
+            self.parts.push_front(object, start..end);
             end = start;
         }
-        self.parts.truncate(PARTS_MAX);
     }
 }
 
@@ -105,13 +103,13 @@ impl Client {
             true => size,
             false => offset.saturating_add(length.into()).min(size),
         };
-        if self.fetching_upto(object, offset) >= Some(end) || !self.connection.is_up() {
+        if self.fetching.upto(object, offset) >= Some(end) || !self.connection.is_up() {
             return;
         }
         let mut at = offset;
         while let Some(missing) = self.first_missing(object, at..end) {
             at = missing;
-            if let Some(upto) = self.fetching_upto(object, at) {
+            if let Some(upto) = self.fetching.upto(object, at) {
                 at = upto;
                 continue;
             }
@@ -160,7 +158,7 @@ impl Client {
             if let Some(start) = missing.filter(|_| may_read) {
                 let upto = self.fetch(object, start..end, Urgency::Ahead, effects);
                 if upto < end {
-                    self.ahead.parts.push_front((object, upto..end));
+                    self.ahead.parts.push_front(object, upto..end);
                 }
             }
         }

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::questions::{Asked, Fetching};
+use super::fetches::Fetching;
+use super::questions::Asked;
 use super::{Client, Effect, Lost, Parked, Request, Response, Token};
 use crate::errno::Errno;
 use crate::frame::{Lease, Reason, State, ToClient};
@@ -130,7 +131,7 @@ impl Client {
 
     fn take_data(&mut self, request: u64, data: Vec<u8>, effects: &mut Vec<Effect>) {
         self.ahead.came(request, self.now);
-        if let Some(fetching) = self.fetching.get(&request) {
+        if let Some(fetching) = self.fetching.get(request) {
             self.kept.was_other(fetching.kept);
         }
         if let Some((object, bytes)) = self.store_data(request, data, effects) {
@@ -147,7 +148,7 @@ impl Client {
         effects: &mut Vec<Effect>,
     ) -> Option<(ObjectId, Range<u64>)> {
         // If it is gone, the lease went meanwhile. The calls that need the bytes fetch them again.
-        let fetching = self.fetching.remove(&request)?;
+        let fetching = self.fetching.remove(request)?;
         let Fetching {
             object,
             offset,
@@ -195,7 +196,7 @@ impl Client {
         }
         self.take_space(request, Err(errno), effects);
         self.ahead.came(request, self.now);
-        if self.fetching.remove(&request).is_some() {
+        if self.fetching.remove(request).is_some() {
             self.fail_readers(object, errno, effects);
         }
         self.go_on_all(effects);

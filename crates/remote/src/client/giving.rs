@@ -23,8 +23,7 @@ impl Client {
                 self.leases.insert(object, to);
             }
             if to < Mode::Read {
-                self.fetching
-                    .retain(|_, fetching| fetching.object != object);
+                self.fetching.forget(object);
                 self.candidates.push(object);
             }
             if to < Mode::Read && held >= Some(Mode::Read) {

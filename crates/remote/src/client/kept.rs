@@ -110,7 +110,7 @@ impl Client {
     /// The server has found in the file what was kept.
     pub(super) fn is_same(&mut self, request: u64, effects: &mut Vec<Effect>) {
         self.ahead.came(request, self.now);
-        let fetching = self.fetching.get(&request);
+        let fetching = self.fetching.get(request);
         match fetching.and_then(|fetching| fetching.kept) {
             Some(piece) => {
                 self.kept.was_right = true;
@@ -128,7 +128,7 @@ impl Client {
         bytes: Option<Vec<u8>>,
         effects: &mut Vec<Effect>,
     ) {
-        let fetching = self.fetching.get(&request);
+        let fetching = self.fetching.get(request);
         let kept = fetching.and_then(|fetching| fetching.kept);
         match (bytes, kept) {
             (Some(bytes), Some(piece)) if bytes.len() == piece.length as usize => {
@@ -137,7 +137,7 @@ impl Client {
             // The calls that need the bytes have them sent.
             (_, Some(piece)) => {
                 self.kept.remove(&piece);
-                self.fetching.remove(&request);
+                self.fetching.remove(request);
             }
             (_, None) => {}
         }

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use super::fetches::Fetching;
 use super::{Client, Effect, Token};
 use crate::frame::{ToServer, Urgency, Want};
 use crate::object::ObjectId;
-use crate::piece::Piece;
 
 /// How many objects an answer brings besides those that a program waits for.
 const NEAR: u32 = 1024;
@@ -18,18 +18,6 @@ pub(super) struct Asked {
     pub(super) objects: Vec<ObjectId>,
     /// One of them of which it asks for the names.
     pub(super) listed: Option<ObjectId>,
-}
-
-/// A question for bytes.
-#[derive(Debug)]
-pub(super) struct Fetching {
-    pub(super) object: ObjectId,
-    pub(super) offset: u64,
-    pub(super) length: u32,
-    /// Of the file's content when it was asked for.
-    pub(super) version: u64,
-    /// What the shell has kept of just these bytes.
-    pub(super) kept: Option<Piece>,
 }
 
 impl Client {
@@ -78,7 +66,7 @@ impl Client {
         urgency: Urgency,
         effects: &mut Vec<Effect>,
     ) -> u64 {
-        if self.is_fetching(object, bytes.start) || !self.connection.is_up() {
+        if self.fetching.upto(object, bytes.start).is_some() || !self.connection.is_up() {
             return bytes.end;
         }
         let Some(known) = self.tree.get(object) else {
@@ -86,7 +74,7 @@ impl Client {
         };
         let (version, size) = (known.versions.content, known.attributes.size);
         // What is on its way is not sent twice.
-        let next = self.next_fetching(object, bytes.start);
+        let next = self.fetching.next(object, bytes.start);
         let bytes = bytes.start..next.map_or(bytes.end, |next| next.min(bytes.end));
         let (bytes, kept) = self.kept.at(object, bytes, size);
         // Otherwise the server would answer without what this client has changed in them.
@@ -115,28 +103,6 @@ impl Client {
             kept: kept.map(|piece| piece.digest),
         }));
         end
-    }
-
-    /// Whether a byte of a file is on its way.
-    pub(super) fn is_fetching(&self, object: ObjectId, offset: u64) -> bool {
-        self.fetching_upto(object, offset).is_some()
-    }
-
-    /// Up to where bytes of a file are on their way that begin at or before `offset`.
-    pub(super) fn fetching_upto(&self, object: ObjectId, offset: u64) -> Option<u64> {
-        let ends = self.fetching.values().filter_map(|one| {
-            let end = one.offset + u64::from(one.length);
-            let range = one.offset..end;
-            (one.object == object && range.contains(&offset)).then_some(end)
-        });
-        ends.max()
-    }
-
-    /// Where the next bytes of a file begin that are on their way.
-    fn next_fetching(&self, object: ObjectId, offset: u64) -> Option<u64> {
-        let starts = self.fetching.values().map(|one| (one.object, one.offset));
-        let later = starts.filter(|(one, start)| *one == object && *start > offset);
-        later.map(|(_, start)| start).min()
     }
 
     pub(super) fn ask_space(&mut self, token: Token, effects: &mut Vec<Effect>) {

@@ -181,12 +181,12 @@ fn walk(client: &mut Client, root: ObjectId) -> Vec<ObjectId> {
         let Ok(Response::Names(names)) = client.call(Request::Names(directory)) else {
             panic!("a directory is listed");
         };
-        for object in names.values() {
-            match client.call(Request::Attributes(*object)) {
-                Ok(Response::Object(_, found)) if found.kind == FileKind::Regular => {
-                    files.push(*object)
-                }
-                Ok(Response::Object(..)) => left.push(*object),
+        for name in names.into_keys() {
+            match client.call(Request::Lookup(directory, name)) {
+                Ok(Response::Entry(Some((object, found)))) => match found.kind {
+                    FileKind::Regular => files.push(object),
+                    _ => left.push(object),
+                },
                 other => panic!("{other:?}"),
             }
         }

@@ -15,6 +15,9 @@ const BYTES_MIN: u64 = 16 << 10;
 const BYTES_MAX: u64 = 8 << 20;
 const FILES_MAX: usize = 2048;
 
+/// A smaller file counts as much: so much do its question and its answer take of both machines.
+const FILE_BYTES_MIN: u64 = 2 << 10;
+
 /// How many names are looked at for these.
 const NAMES_MAX: usize = 8192;
 
@@ -64,9 +67,6 @@ impl Client {
 
     /// Files of which nothing is there.
     fn files_behind(&self, object: ObjectId, most_bytes: u64) -> Vec<(ObjectId, u64)> {
-        let fetching = self.fetching.values().map(|one| one.object);
-        let planned = self.ahead.parts.iter().map(|(object, _)| *object);
-        let fetching: HashSet<_> = fetching.chain(planned).collect();
         let mut found = Vec::new();
         let mut bytes = 0;
         for next in self.order_behind(object).take(NAMES_MAX) {
@@ -79,9 +79,10 @@ impl Client {
                 && self.leases.get(&next) >= Some(&Mode::Read)
                 && (1..=WHOLE_BYTES_MAX).contains(&size)
                 && !self.stored.contains_key(&next)
-                && !fetching.contains(&next);
+                && !self.fetching.has(next)
+                && !self.ahead.parts.has(next);
             if is_wanted {
-                bytes += self.kept.cost(next, size);
+                bytes += self.kept.cost(next, size).max(FILE_BYTES_MIN);
                 found.push((next, size));
             }
         }
