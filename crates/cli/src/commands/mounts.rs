@@ -54,13 +54,14 @@ Columns of lost changes, which wait in a file each until they are replayed or th
   STATE      waits, begun (a replay was interrupted), left (it had to leave changes out), damaged
 
 JSON:
-  {\"mounts\", \"lost\"}. Mounts are an array of {\"source\", \"mount_point\", \"process\", \"status\"}; status is
-  {\"is_connected\", \"for_seconds\", \"undecided_groups\", \"undecided_bytes\", \"waiting_calls\",
-  \"is_ending\", \"lost\", \"sent\", \"received\", \"fetched_bytes\", \"reused_bytes\", \"cache_bytes\"}.
-  Sent and received are {\"bytes\", \"line_bytes\"}: how long messages were, and how much of the line
-  they took. Bytes of files were fetched from the server, or reused, which the cache had; cache_bytes
-  is what that takes on disk, null without one. Lost is an array of {\"file\", \"state\", \"source\",
-  \"mount_point\", \"at\", \"why\", \"changes\", \"bytes\"}, without what cannot be read of a damaged file
+  {\"mounts\", \"lost\"}. Mounts are an array of {\"source\", \"mount_point\", \"process\", \"status\"};
+  status is {\"is_connected\", \"for_seconds\", \"undecided_groups\", \"undecided_bytes\",
+  \"waiting_calls\", \"is_ending\", \"lost\", \"sent\", \"received\", \"fetched_bytes\",
+  \"reused_bytes\", \"cache_bytes\"}. Sent and received are {\"bytes\", \"line_bytes\"}: how long
+  messages were, and how much of the line they took. Bytes of files were fetched from the server,
+  or reused, which the cache had; cache_bytes is what that takes on disk, null without one. Lost is
+  an array of {\"file\", \"state\", \"source\", \"mount_point\", \"at\", \"why\", \"changes\", \"bytes\"},
+  without what cannot be read of a damaged file
 
 Examples:
   surmise mounts --replay FILE --show
