@@ -120,13 +120,18 @@ impl<'s> Far<'s> {
 
     /// The process that serves the mount of this name.
     fn process_of(&self, name: &str) -> i32 {
+        let number = self.listed(name)["process"].as_i64().expect("a number");
+        i32::try_from(number).expect("a number")
+    }
+
+    /// What `surmise mounts` tells of a mount.
+    fn listed(&self, name: &str) -> serde_json::Value {
         let all = self.succeed(&["mounts", "--json"]);
         let all: serde_json::Value = serde_json::from_str(&all.stdout).expect("JSON");
         let place = self.path(name).display().to_string();
         let mut all = all["mounts"].as_array().expect("an array").iter();
-        let own = all.find(|one| one["mount_point"] == place).expect("listed");
-        let number = own["process"].as_i64().expect("a number");
-        i32::try_from(number).expect("a number")
+        let own = all.find(|one| one["mount_point"] == place);
+        own.expect("listed").clone()
     }
 
     /// The process by which the last mount is connected.

@@ -58,12 +58,9 @@ fn cache_of(setting: &Setting) -> PathBuf {
 
 /// A number of the status of the mount on `there`.
 fn number(far: &Far<'_>, what: &str) -> u64 {
-    let all = far.succeed(&["mounts", "--json"]);
-    let all: serde_json::Value = serde_json::from_str(&all.stdout).expect("JSON");
-    let place = far.path("there").display().to_string();
-    let mut all = all.as_array().expect("an array").iter();
-    let own = all.find(|one| one["mount_point"] == place).expect("listed");
-    own["status"][what].as_u64().expect("a number")
+    far.listed("there")["status"][what]
+        .as_u64()
+        .expect("a number")
 }
 
 fn read(far: &Far<'_>, at: &str) -> String {
