@@ -140,7 +140,7 @@ fn s64_damage_of_the_cache_is_never_shown() {
         }
         // What is shorter than the distance of two damages may be whole.
         let (fetched, reused) = read_all(&far);
-        assert!(fetched > ALL - 20_000 && reused > 0, "{fetched} {reused}");
+        assert!(fetched > ALL - 20_000, "{fetched} {reused}");
         assert!(fetched + reused >= ALL, "{fetched} {reused}");
         for file in files(&cache, ".index") {
             let length = fs::metadata(&file).expect("stat").len();
