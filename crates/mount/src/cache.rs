@@ -11,10 +11,10 @@ mod segment;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use surmise_remote::object::ObjectId;
 use surmise_remote::piece::{Digest, PIECE_BYTES, Piece};
@@ -45,6 +45,8 @@ pub struct Cache {
 
 #[derive(Debug, Default)]
 struct Shared {
+    /// Whether anything can be kept: not while another mount has the cache, nor after an error.
+    is_open: AtomicBool,
     index: Mutex<Index>,
     queued_bytes: AtomicUsize,
     /// What it takes on disk.
@@ -112,7 +114,7 @@ impl Cache {
     /// Whether so many more bytes can be kept now.
     pub fn has_room(&self, bytes: u32) -> bool {
         let queued = self.shared.queued_bytes.load(Ordering::Relaxed);
-        queued + bytes as usize <= QUEUED_BYTES_MAX
+        self.shared.is_open.load(Ordering::Relaxed) && queued + bytes as usize <= QUEUED_BYTES_MAX
     }
 
     /// Keeps a piece, some time later.
@@ -123,9 +125,10 @@ impl Cache {
             offset,
             data,
         };
-        if self.jobs.send(job).is_ok() {
-            self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
+        // First, since the writer takes it off again.
+        self.shared.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // The writer ends early where nothing can be kept.
+        let _ = self.jobs.send(job);
     }
 
     /// The bytes of a piece, if they are there and undamaged.
@@ -192,22 +195,24 @@ impl Writer {
             }
             tried.take().into_iter().for_each(|tried| tried());
             // Without a place for it there is none.
-            if opened.is_err() || self.drops_jobs_until(LOOK_EVERY) {
+            if opened.is_err() || self.ends_within(LOOK_EVERY) {
                 return;
             }
         };
-        self.load(&opened, &tell);
+        // What cannot be read now may be read by the next mount.
+        let loaded = self.load(&opened, &tell);
         tried.into_iter().for_each(|tried| tried());
-        if self.keep_all(&opened, &tell).is_err() {
+        if loaded.is_ok() && self.keep_all(&opened, &tell).is_err() {
             self.give_up(&opened, &tell);
-            while !self.drops_jobs_until(LOOK_EVERY) {}
         }
     }
 
-    /// Drops what is to be kept for so long; whether the mount has ended.
-    fn drops_jobs_until(&self, patience: Duration) -> bool {
+    /// Whether the mount ends within this time.
+    fn ends_within(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
         loop {
-            match self.jobs.recv_timeout(patience) {
+            let left = end.saturating_duration_since(Instant::now());
+            match self.jobs.recv_timeout(left) {
                 Ok(Job::Keep { data, .. }) => self.has_done(&data),
                 Ok(Job::End) | Err(RecvTimeoutError::Disconnected) => return true,
                 Err(RecvTimeoutError::Timeout) => return false,
@@ -221,8 +226,8 @@ impl Writer {
     }
 
     /// Finds what is there.
-    fn load(&self, opened: &Opened, tell: &impl Fn(News)) {
-        let all = segment::load_all(&opened.directory);
+    fn load(&self, opened: &Opened, tell: &impl Fn(News)) -> std::io::Result<()> {
+        let all = segment::load_all(&opened.directory)?;
         let mut index = self.shared.lock();
         for (number, segment, stored) in all {
             let stored = stored.into_iter();
@@ -233,7 +238,9 @@ impl Writer {
         let pieces = index.stored.values().map(|(_, one)| one.piece).collect();
         self.count(&mut index);
         drop(index);
+        self.shared.is_open.store(true, Ordering::Relaxed);
         tell(News::Kept(pieces));
+        Ok(())
     }
 
     fn count(&self, index: &mut Index) -> u64 {
@@ -281,7 +288,8 @@ impl Writer {
         if is_there {
             return Ok(());
         }
-        self.make_room(opened, data.len() as u64 + RECORD_BYTES, tell);
+        // A record, and the head of a segment.
+        self.make_room(opened, data.len() as u64 + 2 * RECORD_BYTES, tell);
         let (number, segment) = self.growing(opened, data.len() as u64)?;
         // Not under the lock, for which programs wait.
         let stored = segment.append(piece, data)?;
@@ -331,6 +339,7 @@ impl Writer {
 
     /// The disk is full or broken: nothing is kept any more, and what was gives its room back.
     fn give_up(&self, opened: &Opened, tell: &impl Fn(News)) {
+        self.shared.is_open.store(false, Ordering::Relaxed);
         let mut index = self.shared.lock();
         for number in std::mem::take(&mut index.segments).into_keys() {
             segment::remove(&opened.directory, number);

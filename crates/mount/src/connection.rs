@@ -25,8 +25,9 @@ const LAST_WORDS_MAX: Duration = Duration::from_secs(1);
 
 const READ_BYTES: usize = 256 << 10;
 
-/// How many messages the client is told of at once.
+/// How many messages the client is told of at once, and about how many bytes of files these bring.
 const MESSAGES_MAX: usize = 256;
+const DATA_MAX: usize = 1 << 20;
 
 /// How the server is reached.
 #[derive(Debug, Clone)]
@@ -279,14 +280,20 @@ fn receive(
         let mut goes_on = true;
         while goes_on {
             let mut messages = Vec::new();
+            let mut data_bytes = 0;
             let has_more = loop {
                 match reader.message(&mut came) {
-                    Ok(Some(message)) => messages.push(message),
+                    Ok(Some(message)) => {
+                        if let ToClient::Data { data, .. } = &message {
+                            data_bytes += data.len();
+                        }
+                        messages.push(message);
+                    }
                     Ok(None) => break Some(false),
                     // Nothing behind it can be understood.
                     Err(_) => break None,
                 }
-                if messages.len() == MESSAGES_MAX {
+                if messages.len() == MESSAGES_MAX || data_bytes >= DATA_MAX {
                     break Some(true);
                 }
             };

@@ -463,7 +463,8 @@ impl Link {
         if let ToClient::Granted { request }
         | ToClient::Explored { request, .. }
         | ToClient::Failed { request, .. }
-        | ToClient::Data { request, .. } = message
+        | ToClient::Data { request, .. }
+        | ToClient::Same { request } = message
             && let Some((_, at)) = self.asked.take_if(|(asked, _)| asked == request)
         {
             self.line.answered_after(at.elapsed());

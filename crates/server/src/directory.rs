@@ -355,6 +355,8 @@ impl Directory {
         }
     }
 
+    /// Opens an inode at this place.
+    ///
     /// # Errors
     /// `ENOTDIR` for an inode that is there and is no directory, as the flags want it.
     fn open_at(

@@ -10,41 +10,45 @@ use serde::{Deserialize, Serialize};
 /// most lines carry, what compressing takes is less than what it saves, and less than the way takes.
 const FAR: Duration = Duration::from_millis(2);
 
+/// That no round trip was measured.
+const UNKNOWN: u64 = u64::MAX;
+
 /// A connection's line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Line {
-    /// The shortest round trip that this side has measured, in nanoseconds; zero before the first.
+    /// The shortest round trip that this side has measured, in nanoseconds; [`UNKNOWN`] before the first.
     round_trip_ns: AtomicU64,
     /// The other side wants compressed blocks.
     is_wanted: AtomicBool,
     traffic: Arc<Traffic>,
 }
 
+impl Default for Line {
+    fn default() -> Self {
+        Self::new(Arc::default())
+    }
+}
+
 impl Line {
     /// A line that nothing is known of. What goes over it is counted there.
     pub fn new(traffic: Arc<Traffic>) -> Self {
         Self {
+            round_trip_ns: AtomicU64::new(UNKNOWN),
+            is_wanted: AtomicBool::new(false),
             traffic,
-            ..Self::default()
         }
     }
 
     /// A question was answered after so long. Of all such times the shortest is nearest to a round trip.
     pub fn answered_after(&self, round_trip: Duration) {
-        let ns = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);
-        let least = |known: u64| match known {
-            0 => Some(ns.max(1)),
-            known => Some(known.min(ns.max(1))),
-        };
-        // It never fails, since there is always a value.
-        let _ = self
-            .round_trip_ns
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, least);
+        let ns = u64::try_from(round_trip.as_nanos()).unwrap_or(UNKNOWN);
+        self.round_trip_ns.fetch_min(ns, Ordering::Relaxed);
     }
 
     /// Whether this side has found the line to be far.
     pub(crate) fn is_far(&self) -> bool {
-        self.round_trip_ns.load(Ordering::Relaxed) >= FAR.as_nanos() as u64
+        let ns = self.round_trip_ns.load(Ordering::Relaxed);
+        ns != UNKNOWN && ns >= FAR.as_nanos() as u64
     }
 
     pub(crate) fn is_wanted(&self) -> bool {

@@ -124,13 +124,13 @@ impl<'s> Far<'s> {
         i32::try_from(number).expect("a number")
     }
 
-    /// What `surmise mounts` tells of a mount.
+    /// What `surmise mounts` tells of a mount; of the last one at this place, since an earlier one may still be ending.
     fn listed(&self, name: &str) -> serde_json::Value {
         let all = self.succeed(&["mounts", "--json"]);
         let all: serde_json::Value = serde_json::from_str(&all.stdout).expect("JSON");
         let place = self.path(name).display().to_string();
         let mut all = all["mounts"].as_array().expect("an array").iter();
-        let own = all.find(|one| one["mount_point"] == place);
+        let own = all.rfind(|one| one["mount_point"] == place);
         own.expect("listed").clone()
     }
 

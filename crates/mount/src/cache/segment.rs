@@ -21,6 +21,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
 use surmise_remote::object::ObjectId;
 use surmise_remote::piece::{Digest, PIECE_BYTES, Piece};
 
@@ -170,19 +171,34 @@ impl Stored {
     }
 }
 
-/// All segments of a cache, the oldest one first. Those that cannot be read are removed.
-pub(super) fn load_all(directory: &OwnedFd) -> Vec<(u64, Segment, Vec<Stored>)> {
-    let mut numbers = numbers(directory).unwrap_or_default();
+/// All segments of a cache, the oldest one first. Those that are no segments are removed.
+///
+/// # Errors
+/// One cannot be looked at now: too many files are open (`EMFILE`), say.
+pub(super) fn load_all(directory: &OwnedFd) -> io::Result<Vec<(u64, Segment, Vec<Stored>)>> {
+    let mut numbers = numbers(directory)?;
     numbers.sort_unstable();
     numbers.dedup();
     let mut all = Vec::new();
     for number in numbers {
         match Segment::load(directory, number) {
             Ok((segment, stored)) => all.push((number, segment, stored)),
-            Err(_) => remove(directory, number),
+            Err(error) if is_of_the_files(&error) => remove(directory, number),
+            Err(error) => return Err(error),
         }
     }
-    all
+    Ok(all)
+}
+
+/// Whether an error says that files are no segment. No later mount could read them either.
+fn is_of_the_files(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, NotFound, PermissionDenied};
+    let is_link = error.raw_os_error() == Some(Errno::LOOP.raw_os_error());
+    is_link
+        || matches!(
+            error.kind(),
+            InvalidData | InvalidInput | NotFound | PermissionDenied
+        )
 }
 
 /// Removes the files of a segment.

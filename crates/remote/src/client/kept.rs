@@ -9,8 +9,7 @@ use crate::frame::ClientKey;
 use crate::object::ObjectId;
 use crate::piece::Piece;
 
-/// A file of which a piece is kept counts as so much smaller when it is fetched ahead: it may have been changed, and the server
-/// has to read it.
+/// What is kept counts as so much smaller when it is fetched ahead: it may have been changed, and the server has to read it.
 const CHEAPER_BY: u64 = 16;
 
 #[derive(Debug)]
@@ -74,9 +73,10 @@ impl Kept {
 
     /// How many bytes the answer is taken to have that brings these.
     pub(super) fn expected_bytes(&self, bytes: &Range<u64>, are_kept: bool) -> u64 {
+        let bytes = bytes.end - bytes.start;
         match are_kept && self.was_right {
-            true => 0,
-            false => bytes.end - bytes.start,
+            true => bytes.div_ceil(CHEAPER_BY),
+            false => bytes,
         }
     }
 

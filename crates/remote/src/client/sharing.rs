@@ -1,7 +1,7 @@
 //! New objects, which are shared with those who read the directory that they are in.
 //!
-//! A client may change what it has made until another asks for it. Who reads a directory that has changed looks at what is new
-//! there next: so that these need not be asked for one by one, their leases go back with that on the directory.
+//! A client may change what it has made until another asks for it. A program that reads a directory which has changed looks at what
+//! is new there next. So that the new objects need not be asked for one by one, their leases go back with that on the directory.
 
 use std::collections::VecDeque;
 
