@@ -136,7 +136,7 @@ pub fn replay(file: &Path, onto: Option<&Path>) -> Result<ExitCode, Failure> {
     for told in replayed.told.iter().filter(|told| !is_left(told)) {
         report::note(text_of_told(told));
     }
-    let made = count(replayed.changes - replayed.left(), "change");
+    let made = count(replayed.changes.saturating_sub(replayed.left()), "change");
     if replayed.left() == 0 {
         report::note(format_args!("{made} made in {place}; the file is removed"));
         return Ok(ExitCode::SUCCESS);

@@ -262,11 +262,12 @@ impl ReadError {
     }
 }
 
-/// Opens a file for a replay, which nobody else then does.
+/// Opens a file for a replay, which nobody else then does. What was noted for another instance of the mount, and not synced there, is
+/// left out.
 ///
 /// # Errors
 /// [`ReadError`]; `WouldBlock` if somebody does.
-pub(crate) fn open(path: &Path) -> Result<(Journal, File, LostFile), ReadError> {
+pub(crate) fn open(path: &Path, instance: &[u8]) -> Result<(Journal, File, LostFile), ReadError> {
     let mut options = File::options();
     let options = options.read(true).write(true);
     let file = options
@@ -275,7 +276,7 @@ pub(crate) fn open(path: &Path) -> Result<(Journal, File, LostFile), ReadError> 
     let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
     rustix::fs::flock(&file, exclusive).map_err(io::Error::from)?;
     let lock = file.try_clone()?;
-    let mut reading = Reading::begin()?;
+    let mut reading = Reading::begin(instance.to_vec());
     let journal = Journal::open(file, FORMAT, |_, frame| reading.take(frame))?.0;
     Ok((journal, lock, reading.end()?))
 }
@@ -285,7 +286,7 @@ pub(crate) fn open(path: &Path) -> Result<(Journal, File, LostFile), ReadError> 
 /// # Errors
 /// [`ReadError`].
 pub fn read(path: &Path) -> Result<LostFile, ReadError> {
-    let mut reading = Reading::begin()?;
+    let mut reading = Reading::begin(boot()?);
     surmise_journal::read_at(path, FORMAT, |_, frame| reading.take(frame))?;
     Ok(reading.end()?)
 }
@@ -296,11 +297,11 @@ struct Reading {
 }
 
 impl Reading {
-    fn begin() -> io::Result<Self> {
-        Ok(Self {
-            reader: Reader::new(boot()?),
+    fn begin(instance: Vec<u8>) -> Self {
+        Self {
+            reader: Reader::new(instance),
             bad: None,
-        })
+        }
     }
 
     fn take(&mut self, frame: &[u8]) {

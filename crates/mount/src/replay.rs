@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags};
 use surmise_journal::Journal;
 use surmise_remote::errno::Errno;
 use surmise_remote::lost::{Entry, LostFile, Replays};
@@ -12,6 +13,9 @@ use surmise_remote::replay::{Became, Progress, Replay, Told};
 
 use crate::lost::{self, ReadError};
 use crate::onto::Onto;
+
+/// `STATX_MNT_ID_UNIQUE` of linux/stat.h: the number of a mount, which no later one gets (Linux 6.8).
+const MOUNT_ID: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 
 /// After how many steps what was done is made durable.
 const STEPS_UNSYNCED_MAX: usize = 256;
@@ -78,7 +82,12 @@ pub enum ReplayError {
 /// # Errors
 /// [`ReplayError`].
 pub fn replay(path: &Path, directory: &Path) -> Result<Replayed, ReplayError> {
-    let (journal, _lock, file) = lost::open(path).map_err(|error| match error {
+    let failed = |source| ReplayError::Directory {
+        directory: directory.to_owned(),
+        source,
+    };
+    let instance = instance_of(directory).map_err(failed)?;
+    let (journal, _lock, file) = lost::open(path, &instance).map_err(|error| match error {
         ReadError::Log(surmise_journal::OpenError::Io(error))
             if error.kind() == io::ErrorKind::WouldBlock =>
         {
@@ -86,10 +95,6 @@ pub fn replay(path: &Path, directory: &Path) -> Result<Replayed, ReplayError> {
         }
         other => other.into(),
     })?;
-    let failed = |source| ReplayError::Directory {
-        directory: directory.to_owned(),
-        source,
-    };
     let directory_path = directory.canonicalize().map_err(failed)?;
     let here = directory_path.as_os_str().as_bytes();
     let is_here = file.onto.as_deref() == Some(here);
@@ -108,20 +113,32 @@ pub fn replay(path: &Path, directory: &Path) -> Result<Replayed, ReplayError> {
             .cloned()
             .for_each(|progress| replay.note(progress));
     }
-    if is_here && file.is_over {
-        return Ok(replayed(&file, &replay, true));
+    let was_over = is_here && file.is_over;
+    if !was_over {
+        let mut onto = Onto::open(directory).map_err(failed)?;
+        let mut notes = Notes { journal, since: 0 };
+        notes.begin(here, instance)?;
+        go_on(&mut replay, &mut onto, &mut notes, file.lost.changes.len())?;
+        onto.sync().map_err(ReplayError::Sync)?;
+        notes.end()?;
     }
-    let mut onto = Onto::open(directory).map_err(failed)?;
-    let mut notes = Notes { journal, since: 0 };
-    notes.begin(here)?;
-    go_on(&mut replay, &mut onto, &mut notes, file.lost.changes.len())?;
-    onto.sync().map_err(ReplayError::Sync)?;
-    notes.end()?;
-    let replayed = replayed(&file, &replay, false);
+    let replayed = replayed(&file, &replay, was_over);
+    // An earlier replay may have come to its end, and not to this.
     if replayed.left() == 0 {
         remove(path).map_err(ReplayError::Note)?;
     }
     Ok(replayed)
+}
+
+/// Which start of the machine this is, and which mount the directory is in. What was done to a mount that has gone since may be lost
+/// with its client, as after a crash of the machine.
+fn instance_of(directory: &Path) -> io::Result<Vec<u8>> {
+    let found = rustix::fs::statx(CWD, directory, AtFlags::empty(), MOUNT_ID)?;
+    let mut instance = lost::boot()?;
+    if found.stx_mask & MOUNT_ID.bits() != 0 {
+        instance.extend(found.stx_mnt_id.to_le_bytes());
+    }
+    Ok(instance)
 }
 
 fn go_on(
@@ -177,8 +194,7 @@ struct Notes {
 }
 
 impl Notes {
-    fn begin(&mut self, onto: &[u8]) -> Result<(), ReplayError> {
-        let boot = lost::boot().map_err(ReplayError::Note)?;
+    fn begin(&mut self, onto: &[u8], boot: Vec<u8>) -> Result<(), ReplayError> {
         let onto = onto.to_vec();
         self.append(&Entry::Replays(Replays { onto, boot }))?;
         self.journal.sync().map_err(ReplayError::Note)

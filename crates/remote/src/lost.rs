@@ -85,7 +85,8 @@ pub struct Begins {
 pub struct Replays {
     /// The directory: a path.
     pub onto: Vec<u8>,
-    /// Which start of the machine this is. After another one, what was not synced there may be missing.
+    /// Which start of the machine this is, and behind that which mount the directory is in. In another one, what was not synced there
+    /// may be missing.
     pub boot: Vec<u8>,
 }
 
@@ -148,7 +149,7 @@ impl Entry {
 /// Takes a file of lost changes out of its frames.
 #[derive(Debug)]
 pub struct Reader {
-    /// Which start of the machine this is.
+    /// Which start of the machine this is, as in [`Replays::boot`], or only the first part of that.
     boot: Vec<u8>,
     file: Option<LostFile>,
     frames: u64,
@@ -158,7 +159,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// For a program that runs in this start of the machine.
+    /// For a program that runs in this start of the machine, and replays on this mount, if on any.
     pub fn new(boot: Vec<u8>) -> Self {
         Self {
             boot,
@@ -228,7 +229,7 @@ impl Reader {
     /// [`LostFileError`].
     pub fn end(self) -> Result<LostFile, LostFileError> {
         let mut file = self.file.ok_or(LostFileError::Empty)?;
-        if !file.is_over && self.made_in != self.boot {
+        if !file.is_over && !self.made_in.starts_with(&self.boot) {
             file.progress.truncate(self.synced);
         }
         Ok(file)

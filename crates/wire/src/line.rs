@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A line whose round trip takes at least as long is far, and to compress saves time on it: at a megabyte a millisecond, which is more than
-/// most lines carry, what compressing takes is less than what it saves, and less than the way takes.
+/// A line whose round trip takes at least as long is far. To compress a block takes less than that, and saves time on lines of up to
+/// about a gigabit a second.
 const FAR: Duration = Duration::from_millis(2);
 
 /// That no round trip was measured.

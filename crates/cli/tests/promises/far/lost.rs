@@ -299,6 +299,7 @@ fn s63_a_replay_that_is_killed_goes_on() {
                     .replay_file(&shown, &["--onto", &onto])
                     .assert_success();
             }
+            assert!(!copy.exists(), "round {round}");
             let made = far.tree(&onto);
             assert_eq!(made, losing.wanted, "round {round}");
         }
