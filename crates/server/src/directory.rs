@@ -89,6 +89,8 @@ pub(crate) struct Directory {
     directories: LruCache<u64, Arc<OwnedFd>>,
     /// Directories that are being opened, each for the sake of the one before it.
     opening: Vec<u64>,
+    /// Directories that were found in place since these looks began; `None` while anything but looks may come.
+    in_place: Option<HashSet<u64>>,
     /// Open for writing.
     files: LruCache<u64, Arc<File>>,
     /// When files and directories were last changed, where the file system has not been told.
@@ -125,6 +127,7 @@ impl Directory {
             places: Places::default(),
             directories: LruCache::new(DIRECTORIES_OPEN),
             opening: Vec::new(),
+            in_place: None,
             files: LruCache::new(FILES_OPEN),
             stamps: HashMap::new(),
             gone: HashSet::new(),
@@ -137,6 +140,17 @@ impl Directory {
         };
         directory.find_nameless()?;
         Ok(directory)
+    }
+
+    /// Until [`Self::end_looks`] the export is only looked at. So it is enough to find each directory in place once, as long
+    /// as that lasts about as long as a look and nobody tells of a change: between the check and the use of a directory others
+    /// can move it anyway.
+    pub(crate) fn begin_looks(&mut self) {
+        self.in_place = Some(HashSet::new());
+    }
+
+    pub(crate) fn end_looks(&mut self) {
+        self.in_place = None;
     }
 
     /// The id of the root.
@@ -307,6 +321,13 @@ impl Directory {
     /// Whether an open directory is still where it was found. Others may have moved it out of the export, and so one that is
     /// above it.
     fn is_in_place(&mut self, inode: u64, open: &OwnedFd, depth: usize) -> Result<bool, Errno> {
+        if self
+            .in_place
+            .as_ref()
+            .is_some_and(|found| found.contains(&inode))
+        {
+            return Ok(true);
+        }
         let Some(place) = self.places.get(inode) else {
             return Ok(false);
         };
@@ -318,7 +339,11 @@ impl Directory {
             Err(errno) => return Err(errno),
         }
         // Of one that may not be searched its place is looked up anew.
-        Ok(stat(open.as_fd(), "..").is_ok_and(|found| found.stx_ino == parent))
+        let is_there = stat(open.as_fd(), "..").is_ok_and(|found| found.stx_ino == parent);
+        if is_there && let Some(found) = &mut self.in_place {
+            found.insert(inode);
+        }
+        Ok(is_there)
     }
 
     /// Opens an inode at one of its places; at worst all of the export is looked through once.

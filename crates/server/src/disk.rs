@@ -24,8 +24,7 @@ use crate::patience::{Ending, Pauses};
 const ANSWERS_MAX: usize = 64;
 const ANSWERS_BYTES_MAX: usize = 1 << 20;
 
-/// How many of these no program waits for, and of how many at least one is such: a program may wait for it by now.
-const AHEAD_AT_ONCE: usize = 16;
+/// Of how many answers at least one is such that no program waits for: one may wait for it by now.
 const AHEAD_EVERY: usize = 16;
 
 /// How many bytes of the file system are left to its other users, and of a small one which part.
@@ -68,6 +67,23 @@ pub(crate) enum Order {
     },
 }
 
+impl Order {
+    fn is_question(&self) -> bool {
+        matches!(
+            self,
+            Self::Load(..) | Self::Hurry(_) | Self::Read { .. } | Self::Space { .. }
+        )
+    }
+
+    /// Whether a program waits for the answer.
+    fn is_awaited(&self) -> bool {
+        match self {
+            Self::Load(_, urgency) | Self::Read { urgency, .. } => *urgency == Urgency::Awaited,
+            _ => true,
+        }
+    }
+}
+
 /// What a new log begins with.
 #[derive(Debug)]
 pub(crate) struct Synced {
@@ -90,6 +106,8 @@ pub(crate) struct Disk {
     directory: Directory,
     orders: Receiver<Order>,
     inputs: Sender<Input>,
+    /// Came while questions were answered, and is none.
+    interruption: Option<Order>,
     work: VecDeque<Work>,
     questions: VecDeque<Order>,
     /// Questions whose answers no program waits for.
@@ -112,6 +130,7 @@ impl Disk {
             directory,
             orders,
             inputs,
+            interruption: None,
             work: VecDeque::new(),
             questions: VecDeque::new(),
             ahead: VecDeque::new(),
@@ -180,6 +199,9 @@ impl Disk {
 
     /// Takes all orders that have come, and waits for one if there is nothing to do; whether to go on.
     fn take_orders(&mut self) -> bool {
+        if let Some(order) = self.interruption.take() {
+            self.sort(order);
+        }
         if self.work.is_empty() && !self.has_questions() {
             match self.next_order() {
                 Some(order) => self.sort(order),
@@ -326,12 +348,15 @@ impl Disk {
     fn answer_some(&mut self) -> Vec<Event> {
         let mut answers = Vec::new();
         let mut bytes = 0;
+        let mut is_awaited = false;
+        self.directory.begin_looks();
         while answers.len() < ANSWERS_MAX
             && bytes < ANSWERS_BYTES_MAX
             && let Some(question) = self.next_question(answers.len())
         {
             // Before the question is looked at: what changes afterwards is told behind its answer.
             answers.extend(events_of(self.directory.take_changes()));
+            is_awaited |= question.is_awaited();
             let mut answer = self.answer(&question);
             if lacks_files(&answer) {
                 self.directory.close_all();
@@ -348,8 +373,24 @@ impl Disk {
             // To look may show that something else is not what it was.
             answers.extend(events_of(self.directory.take_noted()));
             answers.push(answer);
+            if self.is_interrupted() || (is_awaited && self.questions.is_empty()) {
+                break;
+            }
         }
+        self.directory.end_looks();
         answers
+    }
+
+    /// Takes questions that have come. Whether something else has: the answers so far are to be sent before that is done.
+    fn is_interrupted(&mut self) -> bool {
+        while let Ok(order) = self.orders.try_recv() {
+            if !order.is_question() {
+                self.interruption = Some(order);
+                return true;
+            }
+            self.sort(order);
+        }
+        false
     }
 
     fn has_questions(&self) -> bool {
@@ -364,14 +405,14 @@ impl Disk {
         self.questions.extend(order);
     }
 
-    /// What is awaited comes first. Of the rest only a few are answered at a time: something to be awaited may come.
+    /// What is awaited comes first.
     fn next_question(&mut self, answered: usize) -> Option<Order> {
         let is_turn = answered % AHEAD_EVERY == AHEAD_EVERY - 1;
-        if is_turn || (self.questions.is_empty() && answered < AHEAD_AT_ONCE) {
-            let ahead = self.ahead.pop_front();
-            return ahead.or_else(|| self.questions.pop_front());
-        }
-        self.questions.pop_front()
+        let (first, second) = match is_turn {
+            true => (&mut self.ahead, &mut self.questions),
+            false => (&mut self.questions, &mut self.ahead),
+        };
+        first.pop_front().or_else(|| second.pop_front())
     }
 
     fn answer(&mut self, question: &Order) -> Event {

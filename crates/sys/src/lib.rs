@@ -7,6 +7,7 @@
 
 pub mod behaviours;
 pub mod descriptors;
+pub mod extended;
 pub mod fanotify;
 pub mod fuse_device;
 pub mod landlock;

@@ -114,6 +114,11 @@ impl Directory {
         if let Err(error) = listener.read(&mut events) {
             self.stop_listening(&error);
         }
+        if let Some(found) = &mut self.in_place
+            && !events.is_empty()
+        {
+            found.clear();
+        }
         for event in events {
             if event.what.is_overflow() {
                 notice("more was changed here than the kernel could tell: all is looked at anew");
