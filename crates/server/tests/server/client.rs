@@ -186,7 +186,10 @@ impl Client {
             Ok(0) => self.cut(),
             Ok(length) => {
                 let mut came = &chunk[..length];
-                while let Some(message) = self.wire.0.message(&mut came).expect("a message") {
+                // What is left of a connection that a message has ended is of no use to the next one.
+                while self.stream.is_some()
+                    && let Some(message) = self.wire.0.message(&mut came).expect("a message")
+                {
                     self.event(Event::Received(message));
                 }
             }
