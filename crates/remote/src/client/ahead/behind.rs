@@ -10,7 +10,7 @@ use crate::lease::Mode;
 use crate::object::ObjectId;
 
 /// How many bytes of files a read brings besides, at first, at least and at most, and how many files.
-const BYTES_FIRST: u64 = 128 << 10;
+const BYTES_FIRST: u64 = 512 << 10;
 const BYTES_MIN: u64 = 16 << 10;
 const BYTES_MAX: u64 = 8 << 20;
 const FILES_MAX: usize = 2048;
@@ -24,53 +24,107 @@ const NAMES_MAX: usize = 8192;
 /// What was planned last.
 #[derive(Debug, Default)]
 pub(super) struct Behind {
+    /// In the directory of the file that was read: a compiler needs them in any order.
+    near: Guess,
+    /// In what comes behind that directory.
+    beyond: Guess,
+}
+
+/// Files that are expected to be read, and how many of them were.
+#[derive(Debug)]
+struct Guess {
+    bytes_max: u64,
     bytes: u64,
     files: usize,
     unread: HashSet<ObjectId>,
+}
+
+impl Default for Guess {
+    fn default() -> Self {
+        Self {
+            bytes_max: BYTES_FIRST,
+            bytes: 0,
+            files: 0,
+            unread: HashSet::new(),
+        }
+    }
+}
+
+/// Files to fetch.
+#[derive(Debug, Default)]
+struct Found {
+    files: Vec<(ObjectId, u64)>,
+    bytes: u64,
+    /// There are more.
+    is_cut: bool,
+}
+
+impl Guess {
+    /// Whether half of the files have now been read.
+    fn read(&mut self, object: ObjectId) -> bool {
+        self.unread.remove(&object) && self.unread.len() == self.files / 2
+    }
+
+    /// How many bytes come next. Where few of the last files were read, fewer. Only a few files tell nothing: a directory
+    /// may have no more.
+    fn next_bytes(&mut self) -> u64 {
+        if self.bytes >= self.bytes_max / 2 {
+            let was_right = self.unread.len() <= self.files / 2;
+            let next = match was_right {
+                true => self.bytes_max * 4,
+                false => self.bytes_max / 2,
+            };
+            self.bytes_max = next.clamp(BYTES_MIN, BYTES_MAX);
+        }
+        self.bytes_max
+    }
+
+    fn planned(&mut self, found: &Found) {
+        self.bytes = found.bytes;
+        self.files = found.files.len();
+        self.unread = found.files.iter().map(|(file, _)| *file).collect();
+    }
 }
 
 impl Behind {
     /// Bytes of a file were read that were there. Whether half of the files that were planned last have now been read: then it
     /// is time for the next ones.
     pub(super) fn read(&mut self, object: ObjectId) -> bool {
-        self.unread.remove(&object) && self.unread.len() == self.files / 2
+        self.near.read(object) || self.beyond.read(object)
     }
 
     pub(super) fn forget(&mut self, object: ObjectId) {
-        self.unread.remove(&object);
-    }
-
-    /// How many bytes come next. Where few of the last files were read, fewer.
-    fn next_bytes(&mut self) -> u64 {
-        let was_right = self.unread.len() <= self.files / 2;
-        self.bytes = match self.bytes {
-            0 => BYTES_FIRST,
-            last if was_right => last * 4,
-            last => last / 2,
-        };
-        self.bytes = self.bytes.clamp(BYTES_MIN, BYTES_MAX);
-        self.bytes
+        self.near.unread.remove(&object);
+        self.beyond.unread.remove(&object);
     }
 }
 
 impl Client {
-    /// Plans to fetch the files that come behind this one.
+    /// Plans to fetch files that are likely to be read when this one is.
     pub(super) fn plan_behind(&mut self, object: ObjectId) {
-        let bytes = self.ahead.behind.next_bytes();
-        let files = self.files_behind(object, bytes);
-        self.ahead.behind.files = files.len();
-        self.ahead.behind.unread = files.iter().map(|(file, _)| *file).collect();
+        let bytes_max = self.ahead.behind.near.next_bytes();
+        let near = self.to_fetch(self.siblings_of(object), bytes_max);
+        self.ahead.behind.near.planned(&near);
+        let mut files = near.files;
+        if !near.is_cut {
+            let bytes_max = self.ahead.behind.beyond.next_bytes();
+            let taken: HashSet<_> = files.iter().map(|(file, _)| *file).collect();
+            let behind = self.order_behind(object);
+            let beyond = self.to_fetch(behind.filter(|one| !taken.contains(one)), bytes_max);
+            self.ahead.behind.beyond.planned(&beyond);
+            files.extend(beyond.files);
+        }
         for (file, size) in files.into_iter().rev() {
             self.ahead.plan(file, 0..size);
         }
     }
 
-    /// Files of which nothing is there.
-    fn files_behind(&self, object: ObjectId, most_bytes: u64) -> Vec<(ObjectId, u64)> {
-        let mut found = Vec::new();
-        let mut bytes = 0;
-        for next in self.order_behind(object).take(NAMES_MAX) {
-            if found.len() >= FILES_MAX || bytes >= most_bytes {
+    /// Of these the files of which nothing is there.
+    fn to_fetch(&self, among: impl Iterator<Item = ObjectId>, bytes_max: u64) -> Found {
+        let mut found = Found::default();
+        for (looks, next) in among.enumerate() {
+            if looks >= NAMES_MAX || found.files.len() >= FILES_MAX || found.bytes >= bytes_max {
+                found.is_cut = true;
                 break;
             }
             let size = self.size(next);
@@ -82,8 +136,8 @@ impl Client {
                 && !self.fetching.has(next)
                 && !self.ahead.parts.has(next);
             if is_wanted {
-                bytes += self.kept.cost(next, size).max(FILE_BYTES_MIN);
-                found.push((next, size));
+                found.bytes += self.kept.cost(next, size).max(FILE_BYTES_MIN);
+                found.files.push((next, size));
             }
         }
         found

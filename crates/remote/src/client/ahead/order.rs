@@ -20,6 +20,22 @@ pub(super) struct Behind<'c> {
 }
 
 impl Client {
+    /// What else is in the directory of an object: first what comes behind it, then what comes before it.
+    pub(super) fn siblings_of(&self, object: ObjectId) -> impl Iterator<Item = ObjectId> + '_ {
+        let directory = self.ahead.places.get(&object);
+        let names = directory.and_then(|directory| self.tree.names(*directory).ok());
+        let name = names.and_then(|names| {
+            let (name, _) = names.iter().find(|(_, one)| **one == object)?;
+            Some(name)
+        });
+        let parts = names.zip(name).map(|(names, name)| {
+            let behind = names.range((Bound::Excluded(name), Bound::Unbounded));
+            let before = names.range((Bound::Unbounded, Bound::Excluded(name)));
+            behind.chain(before).map(|(_, one)| *one)
+        });
+        parts.into_iter().flatten()
+    }
+
     pub(super) fn order_behind(&self, object: ObjectId) -> Behind<'_> {
         Behind {
             tree: &self.tree,

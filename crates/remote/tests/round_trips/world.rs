@@ -1,5 +1,5 @@
-//! How often a program waits for the network: a server and its clients that answer at once, over connections on which each message
-//! takes the same time. So time tells round trips.
+//! A server and its clients that answer at once, over connections on which each message takes the same time. So time tells round
+//! trips.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,14 +16,14 @@ use surmise_remote::tree::{Limits, Tree};
 const ONE_WAY_MS: u64 = 100;
 
 /// Where the programs are slow, in round trips.
-type RoundTrips = f64;
+pub type RoundTrips = f64;
 
 enum Message {
     ToServer(Link, ToServer),
     ToClient(usize, ToClient),
 }
 
-struct World {
+pub struct World {
     now: u64,
     disk: Tree,
     server: Server,
@@ -33,27 +33,27 @@ struct World {
     answers: HashMap<Token, Result<Response, Errno>>,
     calls: u64,
     /// Whether programs take the last directory first.
-    is_backwards: bool,
+    pub is_backwards: bool,
     /// What all bytes of a file are, if they are not 0.
-    contents: HashMap<ObjectId, u8>,
+    pub contents: HashMap<ObjectId, u8>,
     /// What the disk of the clients' machine keeps.
-    kept: HashMap<(ObjectId, u64), (Piece, Vec<u8>)>,
+    pub kept: HashMap<(ObjectId, u64), (Piece, Vec<u8>)>,
     stores: HashMap<(usize, ObjectId), Vec<u8>>,
     /// How many bytes of files the server has sent.
-    sent_bytes: usize,
+    pub sent_bytes: usize,
     /// How many clients have left.
     left: usize,
 }
 
-fn id(number: u64) -> ObjectId {
+pub fn id(number: u64) -> ObjectId {
     ObjectId::found(number).expect("a small number")
 }
 
-fn name(text: &str) -> Name {
+pub fn name(text: &str) -> Name {
     Name::try_from(text.as_bytes()).expect("a name")
 }
 
-fn object(kind: FileKind, size: u64, body: Body) -> Object {
+pub fn object(kind: FileKind, size: u64, body: Body) -> Object {
     let attributes = Attributes {
         kind,
         permissions: 0o755,
@@ -72,7 +72,7 @@ fn object(kind: FileKind, size: u64, body: Body) -> Object {
 }
 
 /// `directories` directories of `files` files each.
-fn export(directories: u64, files: u64, size: u64) -> Tree {
+pub fn export(directories: u64, files: u64, size: u64) -> Tree {
     let mut tree = Tree::whole(Limits::default());
     let mut next = 2;
     let mut all = Names::new();
@@ -97,7 +97,7 @@ fn export(directories: u64, files: u64, size: u64) -> Tree {
 }
 
 impl World {
-    fn new(disk: Tree, clients: usize) -> Self {
+    pub fn new(disk: Tree, clients: usize) -> Self {
         let config = Config {
             root: id(2),
             lease_ms: 1_000_000,
@@ -126,7 +126,7 @@ impl World {
     }
 
     /// A client comes, and finds what is kept on the disk of its machine.
-    fn mount(&mut self) -> usize {
+    pub fn mount(&mut self) -> usize {
         let number = self.clients.len();
         let key = ClientKey([u8::try_from(number).expect("few clients"); 16]);
         self.clients.push(Client::new(key));
@@ -139,7 +139,7 @@ impl World {
         number
     }
 
-    fn unmount(&mut self, number: usize) {
+    pub fn unmount(&mut self, number: usize) {
         let left = self.left;
         self.tell_client(number, client::Event::Leave);
         while self.left == left {
@@ -307,7 +307,7 @@ impl World {
         Vec::new()
     }
 
-    fn call(&mut self, client: usize, request: Request) -> Response {
+    pub fn call(&mut self, client: usize, request: Request) -> Response {
         self.calls += 1;
         let token = Token(self.calls);
         let called = client::Event::Called(token, request, Timestamp::default());
@@ -321,20 +321,25 @@ impl World {
     }
 
     /// How often `program` waits.
-    fn waits(&mut self, program: impl FnOnce(&mut Self)) -> RoundTrips {
+    pub fn waits(&mut self, program: impl FnOnce(&mut Self)) -> RoundTrips {
         let begun = self.now;
         program(self);
         (self.now - begun) as RoundTrips / (2 * ONE_WAY_MS) as RoundTrips
     }
 
-    fn names(&mut self, client: usize, directory: ObjectId) -> Vec<Name> {
+    pub fn names(&mut self, client: usize, directory: ObjectId) -> Vec<Name> {
         let Response::Names(names) = self.call(client, Request::Names(directory)) else {
             panic!("the names of {directory}");
         };
         names.into_keys().collect()
     }
 
-    fn find(&mut self, client: usize, directory: ObjectId, name: Name) -> (ObjectId, Attributes) {
+    pub fn find(
+        &mut self,
+        client: usize,
+        directory: ObjectId,
+        name: Name,
+    ) -> (ObjectId, Attributes) {
         let Response::Entry(Some(found)) = self.call(client, Request::Lookup(directory, name))
         else {
             panic!("an entry of {directory}");
@@ -342,7 +347,7 @@ impl World {
         found
     }
 
-    fn write_new(&mut self, client: usize, parent: ObjectId, name: Name) {
+    pub fn write_new(&mut self, client: usize, parent: ObjectId, name: Name) {
         let place = Place { parent, name };
         let new = NewObject {
             kind: NewKind::Regular,
@@ -364,7 +369,7 @@ impl World {
     }
 
     /// Looks at all there is, as `find -ls` does, and does something with each file.
-    fn walk(&mut self, client: usize, each: &mut dyn FnMut(&mut Self, ObjectId, u64)) {
+    pub fn walk(&mut self, client: usize, each: &mut dyn FnMut(&mut Self, ObjectId, u64)) {
         let mut directories = vec![id(2)];
         while let Some(directory) = directories.pop() {
             let mut found = Vec::new();
@@ -383,9 +388,9 @@ impl World {
     }
 }
 
-fn nothing(_: &mut World, _: ObjectId, _: u64) {}
+pub fn nothing(_: &mut World, _: ObjectId, _: u64) {}
 
-fn reads(client: usize) -> impl FnMut(&mut World, ObjectId, u64) {
+pub fn reads(client: usize) -> impl FnMut(&mut World, ObjectId, u64) {
     move |world, object, size| {
         let length = u32::try_from(size).expect("a small file");
         let offset = 0;
@@ -403,7 +408,7 @@ fn reads(client: usize) -> impl FnMut(&mut World, ObjectId, u64) {
     }
 }
 
-fn touches(client: usize) -> impl FnMut(&mut World, ObjectId, u64) {
+pub fn touches(client: usize) -> impl FnMut(&mut World, ObjectId, u64) {
     move |world, object, _| {
         let set = SetAttributes {
             permissions: Some(0o700),
@@ -411,89 +416,5 @@ fn touches(client: usize) -> impl FnMut(&mut World, ObjectId, u64) {
         };
         let intent = Intent::SetAttributes { object, set };
         world.call(client, Request::Change(intent));
-    }
-}
-
-#[test]
-fn a_walk_through_many_objects_waits_for_few_answers() {
-    for (directories, files, is_backwards, most) in [
-        (100, 100, false, 4.0),
-        (100, 100, true, 4.0),
-        (1, 10_000, false, 4.0),
-        (1000, 100, false, 15.0),
-        (1000, 100, true, 15.0),
-    ] {
-        let mut world = World::new(export(directories, files, 10), 1);
-        world.is_backwards = is_backwards;
-        let cold = world.waits(|world| world.walk(0, &mut nothing));
-        let warm = world.waits(|world| world.walk(0, &mut nothing));
-        assert!(cold <= most, "{directories} by {files}: {cold}");
-        assert_eq!(warm, 0.0, "{directories} by {files}");
-    }
-}
-
-#[test]
-fn small_files_that_are_read_in_order_come_by_many() {
-    let mut world = World::new(export(10, 100, 4000), 1);
-    let cold = world.waits(|world| world.walk(0, &mut reads(0)));
-    assert!(cold <= 8.0, "{cold}");
-    let warm = world.waits(|world| world.walk(0, &mut reads(0)));
-    assert_eq!(warm, 0.0);
-}
-
-#[test]
-fn a_walk_where_another_client_was_waits_for_few_answers() {
-    let mut world = World::new(export(10, 100, 4000), 2);
-    world.walk(0, &mut nothing);
-    let read = world.waits(|world| world.walk(1, &mut nothing));
-    assert!(read <= 24.0, "to read what the other may change: {read}");
-    let changed = world.waits(|world| world.walk(0, &mut touches(0)));
-    assert!(changed <= 24.0, "to change what the other reads: {changed}");
-    let read = world.waits(|world| world.walk(1, &mut nothing));
-    assert!(read <= 24.0, "to read what the other has changed: {read}");
-}
-
-/// Each reads what the other has written in its turn, and writes another file.
-#[test]
-fn clients_that_write_one_directory_in_turns_wait_for_few_answers() {
-    let mut world = World::new(export(1, 10, 10), 2);
-    let directory = world.names(0, id(2)).remove(0);
-    for turn in 0..8 {
-        let client = turn % 2;
-        let waited = world.waits(|world| {
-            let (parent, _) = world.find(client, id(2), directory.clone());
-            if turn > 0 {
-                let last = name(&format!("turn{}", turn - 1));
-                let (object, attributes) = world.find(client, parent, last);
-                reads(client)(world, object, attributes.size);
-            }
-            world.write_new(client, parent, name(&format!("turn{turn}")));
-        });
-        // When both know the directory: two to read it, one for the data, and two to change the directory.
-        assert!(turn < 2 || waited <= 5.0, "turn {turn}: {waited}");
-    }
-}
-
-#[test]
-fn what_an_earlier_mount_has_read_is_not_sent_again() {
-    for (directories, files, size) in [(10, 100, 4000), (1, 4, 3_000_000)] {
-        let all = usize::try_from(directories * files * size).expect("small");
-        let mut world = World::new(export(directories, files, size), 1);
-        let cold = world.waits(|world| world.walk(0, &mut reads(0)));
-        assert!(world.sent_bytes >= all);
-        world.unmount(0);
-        world.sent_bytes = 0;
-        let again = world.mount();
-        let warm = world.waits(|world| world.walk(again, &mut reads(again)));
-        assert_eq!(world.sent_bytes, 0);
-        // All of it is asked for, but nothing waits longer for that than for the bytes.
-        assert!(warm <= cold, "{warm} in place of {cold}");
-        world.unmount(again);
-        // Programs of the server change one file while nobody has mounted.
-        let changed = world.kept.keys().map(|(object, _)| *object).min();
-        world.contents.insert(changed.expect("all are kept"), 7);
-        let last = world.mount();
-        world.walk(last, &mut reads(last));
-        assert_eq!(world.sent_bytes as u64, size);
     }
 }
