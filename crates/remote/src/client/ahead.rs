@@ -17,7 +17,7 @@ use crate::frame::{DATA_BYTES_MAX, Urgency};
 use crate::lease::Mode;
 use crate::object::ObjectId;
 use crate::server::Moment;
-use behind::Behind;
+use behind::{Because, Behind};
 use parts::Parts;
 use siblings::Siblings;
 use streams::Streams;
@@ -117,7 +117,7 @@ impl Client {
             at = self.fetch(object, at..upto, Urgency::Awaited, effects);
         }
         if is_small {
-            self.plan_behind(object);
+            self.plan_behind(object, Because::Missing);
         } else if size <= WHOLE_BYTES_MAX {
             self.ahead.plan(object, 0..offset);
             self.ahead.plan(object, end..size);
@@ -129,7 +129,7 @@ impl Client {
     /// A program has read bytes that were there.
     pub(super) fn has_read(&mut self, object: ObjectId, bytes: Range<u64>) {
         if self.ahead.behind.read(object) {
-            self.plan_behind(object);
+            self.plan_behind(object, Because::Read);
         }
         if self.size(object) > WHOLE_BYTES_MAX {
             self.plan_stream(object, bytes);

@@ -26,7 +26,7 @@ fn a_walk_through_many_objects_waits_for_few_answers() {
 fn small_files_that_are_read_in_order_come_by_many() {
     let mut world = World::new(export(10, 100, 4000), 1);
     let cold = world.waits(|world| world.walk(0, &mut reads(0)));
-    assert!(cold <= 8.0, "{cold}");
+    assert!(cold <= 6.0, "{cold}");
     let warm = world.waits(|world| world.walk(0, &mut reads(0)));
     assert_eq!(warm, 0.0);
 }

@@ -50,6 +50,15 @@ impl Default for Guess {
     }
 }
 
+/// Why it is time for a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Because {
+    /// A file was not there when it was read.
+    Missing,
+    /// Half of what was planned was read.
+    Read,
+}
+
 /// Files to fetch.
 #[derive(Debug, Default)]
 struct Found {
@@ -65,18 +74,21 @@ impl Guess {
         self.unread.remove(&object) && self.unread.len() == self.files / 2
     }
 
-    /// How many bytes come next. Where few of the last files were read, fewer. Only a few files tell nothing: a directory
-    /// may have no more.
-    fn next_bytes(&mut self) -> u64 {
+    /// How many bytes come next; `None` while the last files may still have their turn. Where few of them were read when another
+    /// one is missing, fewer. Only a few files tell nothing: a directory may have no more.
+    fn next_bytes(&mut self, because: Because) -> Option<u64> {
+        let was_right = self.unread.len() <= self.files / 2;
+        if !was_right && because == Because::Read {
+            return None;
+        }
         if self.bytes >= self.bytes_max / 2 {
-            let was_right = self.unread.len() <= self.files / 2;
             let next = match was_right {
                 true => self.bytes_max * 4,
                 false => self.bytes_max / 2,
             };
             self.bytes_max = next.clamp(BYTES_MIN, BYTES_MAX);
         }
-        self.bytes_max
+        Some(self.bytes_max)
     }
 
     fn planned(&mut self, found: &Found) {
@@ -101,13 +113,16 @@ impl Behind {
 
 impl Client {
     /// Plans to fetch files that are likely to be read when this one is.
-    pub(super) fn plan_behind(&mut self, object: ObjectId) {
-        let bytes_max = self.ahead.behind.near.next_bytes();
-        let near = self.to_fetch(self.siblings_of(object), bytes_max);
-        self.ahead.behind.near.planned(&near);
+    pub(super) fn plan_behind(&mut self, object: ObjectId, because: Because) {
+        let mut near = Found::default();
+        if let Some(bytes_max) = self.ahead.behind.near.next_bytes(because) {
+            near = self.to_fetch(self.siblings_of(object), bytes_max);
+            self.ahead.behind.near.planned(&near);
+        }
         let mut files = near.files;
-        if !near.is_cut {
-            let bytes_max = self.ahead.behind.beyond.next_bytes();
+        if !near.is_cut
+            && let Some(bytes_max) = self.ahead.behind.beyond.next_bytes(because)
+        {
             let taken: HashSet<_> = files.iter().map(|(file, _)| *file).collect();
             let behind = self.order_behind(object);
             let beyond = self.to_fetch(behind.filter(|one| !taken.contains(one)), bytes_max);
