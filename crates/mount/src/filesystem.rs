@@ -3,6 +3,7 @@
 mod attributes;
 mod extended;
 mod files;
+mod kept_listings;
 mod listing;
 mod locks;
 mod names;
@@ -32,6 +33,7 @@ use crate::nodes::Nodes;
 use crate::owners::Owners;
 use crate::shell::{self, Shell};
 use files::OpenFile;
+use kept_listings::KeptListings;
 use listing::Listing;
 use locks::Lockers;
 
@@ -51,6 +53,7 @@ pub struct Far {
     kernel: OnceLock<Notifier>,
     files: Mutex<HashMap<u64, OpenFile>>,
     listings: Mutex<HashMap<u64, Arc<Listing>>>,
+    kept_listings: KeptListings,
     lockers: Mutex<Lockers>,
     next_handle: AtomicU64,
     /// The server's space, and when it said so.
@@ -69,6 +72,7 @@ impl Far {
             kernel: OnceLock::new(),
             files: Mutex::default(),
             listings: Mutex::default(),
+            kept_listings: KeptListings::default(),
             lockers: Mutex::default(),
             next_handle: AtomicU64::new(1),
             space: Mutex::default(),
@@ -351,7 +355,7 @@ impl FileSystem for Far {
         offset: u64,
         sink: &mut DirectorySink<'_>,
     ) -> io::Result<()> {
-        self.listing(handle)?.list(offset, sink);
+        self.read_listing(handle)?.list(offset, sink);
         Ok(())
     }
 
@@ -367,7 +371,7 @@ impl FileSystem for Far {
     }
 
     fn releasedir(&self, _: u64, handle: u64, _: u32) -> io::Result<()> {
-        self.listings().remove(&handle);
+        self.close_directory(handle);
         Ok(())
     }
 

@@ -11,15 +11,18 @@ use rustix::io::Errno;
 use surmise_fuse::{DirectoryEntry, DirectoryPlusSink, DirectorySink, Entry, OpenReply};
 use surmise_lower::FileKind;
 use surmise_remote::client::{Request, Response};
-use surmise_remote::object::{Name, ObjectId};
+use surmise_remote::object::ObjectId;
 
 use super::Far;
+use super::kept_listings::List;
 
 /// The names of an open directory. All were asked for when it was opened: to list them then waits for nothing while the
 /// kernel holds a lock of the directory.
 pub(super) struct Listing {
     directory: ObjectId,
-    names: Vec<(Name, ObjectId)>,
+    names: List,
+    /// The kernel may keep what it reads.
+    is_kept: bool,
     pub(super) losses: u64,
 }
 
@@ -32,17 +35,38 @@ impl Far {
         let Response::Names(names) = self.call(Request::Names(directory))? else {
             return Err(Errno::IO.into());
         };
+        let losses = self.shell.losses();
+        let opening = self.kept_listings.open(directory, names);
         let listing = Listing {
             directory,
-            names: names.into_iter().collect(),
-            losses: self.shell.losses(),
+            names: opening.names,
+            is_kept: opening.is_kept,
+            losses,
         };
         let handle = self.handle();
         self.listings().insert(handle, Arc::new(listing));
         Ok(OpenReply {
             handle,
+            cache_directory: opening.is_kept,
+            keep_cache: opening.goes_on,
             ..OpenReply::default()
         })
+    }
+
+    pub(super) fn close_directory(&self, handle: u64) {
+        let listing = self.listings().remove(&handle);
+        if let Some(listing) = listing.filter(|listing| listing.is_kept) {
+            self.kept_listings.close(listing.directory);
+        }
+    }
+
+    /// What is read of an open directory.
+    pub(super) fn read_listing(&self, handle: u64) -> io::Result<Arc<Listing>> {
+        let listing = self.listing(handle)?;
+        if listing.is_kept {
+            self.kept_listings.settle(listing.directory);
+        }
+        Ok(listing)
     }
 
     /// Lists with attributes what they are known of, without asking the server.
@@ -52,7 +76,7 @@ impl Far {
         offset: u64,
         sink: &mut DirectoryPlusSink<'_>,
     ) -> io::Result<()> {
-        let listing = self.listing(handle)?;
+        let listing = self.read_listing(handle)?;
         for entry in listing.from(offset) {
             if !sink.has_room(entry.name) {
                 break;

@@ -1,8 +1,10 @@
 //! Several mounts of one directory.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use rustix::fs::{OFlags, fcntl_setfl};
 
@@ -144,5 +146,90 @@ fn s58_a_directory_that_is_moved_out_is_not_served_any_more() {
         drop(mount);
         assert!(scratch.path("moved/d/before").exists());
         assert!(!scratch.path("moved/d/after").exists());
+    });
+}
+
+/// The names in a directory, of which a few are read now and the rest later.
+struct HalfRead {
+    rest: fs::ReadDir,
+    seen: BTreeSet<String>,
+    wanted: BTreeSet<String>,
+}
+
+impl HalfRead {
+    fn begin(directory: &Path, wanted: &BTreeSet<String>) -> Self {
+        let mut rest = fs::read_dir(directory).expect("open");
+        let first = rest.by_ref().take(3).map(name_of).collect();
+        Self {
+            rest,
+            seen: first,
+            wanted: wanted.clone(),
+        }
+    }
+
+    fn end(mut self) {
+        self.seen.extend(self.rest.map(name_of));
+        assert_eq!(
+            self.seen, self.wanted,
+            "a directory is as it was when it was opened"
+        );
+    }
+}
+
+fn name_of(entry: std::io::Result<fs::DirEntry>) -> String {
+    let name = entry.expect("an entry").file_name();
+    name.into_string().expect("a name of these")
+}
+
+#[test]
+fn s55_listings_that_the_kernel_keeps_are_those_of_the_moment() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        let mounts = [far.mount("one"), far.mount("two")];
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut half_read = [const { Vec::new() }; 2];
+        let mut wanted = BTreeSet::new();
+        // So long that a listing takes several messages.
+        let name = |number: u32| format!("{number:0>200}");
+        for round in 0..400 {
+            let at = &mounts[random.usize(..2)].path().join("directory");
+            if round == 0 {
+                fs::create_dir(at).expect("make");
+            }
+            let (one, other) = (name(random.u32(..400)), name(random.u32(..400)));
+            match wanted.contains(&one) {
+                false => {
+                    fs::write(at.join(&one), "").expect("make");
+                    wanted.insert(one);
+                }
+                true if random.bool() => {
+                    fs::rename(at.join(&one), at.join(&other)).expect("rename");
+                    wanted.remove(&one);
+                    wanted.insert(other);
+                }
+                true => {
+                    fs::remove_file(at.join(&one)).expect("remove");
+                    wanted.remove(&one);
+                }
+            }
+            for (mount, half_read) in mounts.iter().zip(&mut half_read) {
+                let at = mount.path().join("directory");
+                for _ in 0..random.usize(..3) {
+                    let listed: BTreeSet<_> =
+                        fs::read_dir(&at).expect("list").map(name_of).collect();
+                    assert_eq!(listed, wanted, "round {round}");
+                }
+                if random.u8(..4) == 0 {
+                    half_read.push(HalfRead::begin(&at, &wanted));
+                }
+                if random.u8(..4) == 0 && !half_read.is_empty() {
+                    half_read.swap_remove(random.usize(..half_read.len())).end();
+                }
+            }
+        }
+        half_read.into_iter().flatten().for_each(HalfRead::end);
+        mounts.into_iter().for_each(|mount| mount.unmount());
     });
 }
