@@ -193,12 +193,12 @@ fn s55_listings_that_the_kernel_keeps_are_those_of_the_moment() {
         let mut wanted = BTreeSet::new();
         // So long that a listing takes several messages.
         let name = |number: u32| format!("{number:0>200}");
-        for round in 0..400 {
+        for round in 0..150 {
             let at = &mounts[random.usize(..2)].path().join("directory");
             if round == 0 {
                 fs::create_dir(at).expect("make");
             }
-            let (one, other) = (name(random.u32(..400)), name(random.u32(..400)));
+            let (one, other) = (name(random.u32(..200)), name(random.u32(..200)));
             match wanted.contains(&one) {
                 false => {
                     fs::write(at.join(&one), "").expect("make");
