@@ -134,6 +134,18 @@ CASES = [
         (ONE, 2, 3, None, "unlock", "record"),
         (TWO, 4, 5, "EAGAIN", "lock", "record"),
     ]),
+    ("a lock that was given back without a connection is refused, and then is not", True, [
+        (ONE, 0, 1, None, "lock", "record"),
+        (ONE, 2, 3, None, "unlock_late", "record"),
+        (TWO, 4, 5, "EAGAIN", "lock", "record"),
+        (TWO, 6, 7, None, "lock", "record"),
+    ]),
+    ("a lock that was given back without a connection is had by two programs", False, [
+        (ONE, 0, 1, None, "lock", "record"),
+        (ONE, 2, 3, None, "unlock_late", "record"),
+        (TWO, 4, 5, None, "lock", "record"),
+        (THREE, 6, 7, None, "lock", "record"),
+    ]),
     ("a rename does not know a directory that another program has moved", True, [
         (ONE, 0, 1, None, "mkdir", "a/x", 100),
         (TWO, 2, 3, None, "rename", "a/x", "b/x", 0),

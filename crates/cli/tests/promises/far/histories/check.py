@@ -16,6 +16,8 @@ import sys
 
 NO_REPLACE, EXCHANGE = 1, 2
 VALUE_BYTES = 8
+# In place of the program that has a lock: none has it, and the server may not know.
+LATE = -1
 
 
 class State:
@@ -73,19 +75,17 @@ class Change:
         return State(self.names, self.files, self.locks, self.looked, frozenset(self.moved))
 
     def is_directory(self, name):
-        """Asked by a call that looks the name up."""
-        found = self.names[name]
-        self.moved.discard((found, self.program))
-        return found not in self.files
+        return self.names[name] not in self.files
 
     def links(self, inode):
         return sum(other == inode for other in self.names.values())
 
-    def exists(self, name):
-        return name in self.names and (self.is_directory(name) or True)
+    def meet(self, name):
+        """Linux knows afterwards where a directory of this name is. What another call finds there, the server may have told."""
+        self.moved.discard((self.names.get(name), self.program))
 
     def create(self, name):
-        if self.exists(name):
+        if name in self.names:
             return "EEXIST"
         # The server chooses the number, and can take one that nothing has any more.
         if not isinstance(self.said, int) or self.links(self.said):
@@ -94,6 +94,7 @@ class Change:
         return self.said
 
     def open(self, name):
+        self.meet(name)
         if name not in self.names:
             return "ENOENT"
         return "EISDIR" if self.is_directory(name) else self.names[name]
@@ -102,7 +103,7 @@ class Change:
         """The first step of a call: what it finds, it goes on with."""
         self.looked[self.program] = self.names.get(name)
         if self.said != "ESTALE":
-            self.exists(name)
+            self.meet(name)
         return self.said
 
     def attributes(self):
@@ -115,7 +116,7 @@ class Change:
         return [found, len(self.files[found]), self.links(found)]
 
     def link(self, inode, new):
-        if self.exists(new):
+        if new in self.names:
             return "EEXIST"
         if not self.links(inode):
             return "ENOENT"
@@ -131,7 +132,7 @@ class Change:
         return None
 
     def mkdir(self, name, number):
-        if self.exists(name):
+        if name in self.names:
             return "EEXIST"
         self.names[name] = -number
         return None
@@ -166,7 +167,7 @@ class Change:
         found = self.looked.pop(self.program)
         if found is None:
             return "ENOENT"
-        if flags == EXCHANGE and not self.exists(new):
+        if flags == EXCHANGE and new not in self.names:
             return "ENOENT"
         refusal = self.refusal(found, new, flags)
         if refusal is not None or found == self.names.get(new):
@@ -175,7 +176,7 @@ class Change:
 
     def refusal(self, found, new, flags):
         """What of the new name refuses a rename of this object."""
-        if flags == EXCHANGE or not self.exists(new):
+        if flags == EXCHANGE or new not in self.names:
             return None
         if flags == NO_REPLACE:
             return "EEXIST"
@@ -184,7 +185,7 @@ class Change:
         return "EISDIR" if found in self.files else "ENOTDIR"
 
     def exchange(self, name, new):
-        if not self.exists(new):
+        if new not in self.names:
             return "ENOENT"
         old, other = self.names[name], self.names[new]
         self.move(old, name, new)
@@ -204,7 +205,9 @@ class Change:
         return sorted(name.partition("/")[2] for name in self.names if parent(name) == above)
 
     def lock(self, kind):
-        if kind in self.locks:
+        holder = self.locks.get(kind)
+        is_unlocked_late = holder == LATE and self.said == "EAGAIN"
+        if holder not in [None, LATE] or is_unlocked_late:
             return "EAGAIN"
         self.locks[kind] = self.program
         return None
@@ -213,6 +216,12 @@ class Change:
         if self.locks.pop(kind, None) != self.program:
             return "not its own"
         return None
+
+    def unlock_late(self, kind):
+        """Where connections are cut: the server may hear of it after the call (docs/remote.md)."""
+        said = self.unlock(kind)
+        self.locks[kind] = LATE
+        return said
 
     def write(self, inode, at, value):
         data = self.files[inode] + (0,) * (at - len(self.files[inode]))
@@ -318,7 +327,7 @@ def read(programs):
 def tree_of(directory):
     """As State.tree, of a real directory."""
     by_object = {}
-    for above in sorted(["a", "b"]):
+    for above in ["a", "b"]:
         for entry in sorted(os.scandir(os.path.join(directory, above)), key=lambda entry: entry.name):
             by_object.setdefault(entry.inode(), []).append((f"{above}/{entry.name}", entry))
     tree = []

@@ -22,6 +22,7 @@ import time
 DIRECTORIES = ["a", "b"]
 NAMES = ["x", "y", "z"]
 LOCKS = ["flock", "record"]
+CHANGES = dict(zip(LOCKS, [fcntl.flock, fcntl.lockf]))
 CALLS_A_ROUND = 8
 NO_REPLACE, EXCHANGE = 1, 2
 VALUE_BYTES = 8
@@ -44,7 +45,8 @@ def main(rounds, seed, export, *mounts):
     barrier = multiprocessing.Barrier(len(mounts) + 1)
     programs = []
     for number, mount in enumerate(mounts):
-        arguments = (number, mount, int(rounds), f"{seed}-{number}", barrier)
+        program = Program(number, mount, f"{seed}-{number}", export != "-")
+        arguments = (program, int(rounds), barrier)
         programs.append(multiprocessing.Process(target=run_program, args=arguments))
     for program in programs:
         program.start()
@@ -105,10 +107,9 @@ def find_processes(export, of_server):
     return found
 
 
-def run_program(number, mount, rounds, seed, barrier):
+def run_program(program, rounds, barrier):
     try:
-        with open(f"history.{number}", "w", encoding="ascii") as file:
-            program = Program(number, mount, seed)
+        with open(f"history.{program.number}", "w", encoding="ascii") as file:
             for round_ in range(rounds):
                 barrier.wait(ROUND_LIMIT_S)
                 for _ in range(CALLS_A_ROUND):
@@ -117,6 +118,7 @@ def run_program(number, mount, rounds, seed, barrier):
                 program.close()
             # The locks of a program end with the program.
             barrier.wait(ROUND_LIMIT_S)
+            program.end_locks()
     except BaseException:
         # The others are not to wait.
         barrier.abort()
@@ -124,8 +126,10 @@ def run_program(number, mount, rounds, seed, barrier):
 
 
 class Program:
-    def __init__(self, number, mount, seed):
+    def __init__(self, number, mount, seed, breaks):
         self.number = number
+        # Whether an unlock may find no connection, and returns then before the server has heard of it.
+        self.unlock = "unlock_late" if breaks else "unlock"
         self.random = random.Random(seed)
         self.parents = {name: os.open(os.path.join(mount, name), os.O_RDONLY | os.O_DIRECTORY) for name in DIRECTORIES}
         self.mount = mount
@@ -223,16 +227,24 @@ class Program:
 
     def lock(self):
         kind = self.random.choice(LOCKS)
-        change = {"flock": fcntl.flock, "record": fcntl.lockf}[kind]
+        change = CHANGES[kind]
         if kind in self.held:
             self.held.remove(kind)
-            return ["unlock", kind], lambda: change(self.locks[kind], fcntl.LOCK_UN)
+            return [self.unlock, kind], lambda: change(self.locks[kind], fcntl.LOCK_UN)
 
         def act():
             change(self.locks[kind], fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.held.add(kind)
 
         return ["lock", kind], act
+
+    def end_locks(self):
+        """Lets go of all locks, and then has each once: none was forgotten."""
+        for kind, change in CHANGES.items():
+            change(self.locks[kind], fcntl.LOCK_UN)
+        for kind, change in CHANGES.items():
+            change(self.locks[kind], fcntl.LOCK_EX)
+            change(self.locks[kind], fcntl.LOCK_UN)
 
     def write(self):
         value, at = self.value(), self.random.choice([0, 0, 1, 2])
