@@ -171,7 +171,7 @@ soak-crash:
 		&& SURMISE_STATES=60 cargo test --release --locked --package surmise --test promises -- \
 			--nocapture synchrony::crash::table
 
-# The histories have connections cut and servers killed, too: some 1100 and 330 in 100,000 calls.
+# The histories have connections cut and servers killed, too: some 1,000 and 350 in 100,000 calls.
 soak-far:
 	@$(call tools,test) && SURMISE_OPERATIONS=$(CALLS) cargo test --release --locked --package surmise --test promises -- \
 			--nocapture far::histories:: \
