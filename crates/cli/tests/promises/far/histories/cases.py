@@ -166,6 +166,15 @@ CASES = [
         (TWO, 2, 3, None, "rename", "a/x", "b/x", 0),
         (ONE, 4, 5, "ESTALE", "rename", "b/x", "a/y", 0),
     ]),
+    ("an open file that has lost its last name is stale", True, [
+        (ONE, 0, 1, 7, "create", "a/x"),
+        (TWO, 2, 3, None, "unlink", "a/x"),
+        (ONE, 4, 5, "ESTALE", "append", 7, 100),
+    ]),
+    ("an open file that has a name is stale", False, [
+        (ONE, 0, 1, 7, "create", "a/x"),
+        (ONE, 2, 3, "ESTALE", "append", 7, 100),
+    ]),
     ("a sync fails", False, [
         (ONE, 0, 1, 7, "create", "a/x"),
         (ONE, 2, 3, "EIO", "sync", 7),

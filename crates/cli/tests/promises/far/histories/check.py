@@ -16,6 +16,7 @@ import sys
 
 NO_REPLACE, EXCHANGE = 1, 2
 VALUE_BYTES = 8
+OF_OPEN_FILES = ["write", "append", "truncate", "read", "fstat", "sync", "link"]
 # In place of the program that has a lock: none has it, and the server may not know.
 LATE = -1
 
@@ -24,7 +25,7 @@ class State:
     """One copy of the directory: the object of each name, what each file has in it, who has which lock.
 
     `looked` has what each program that is between the two steps of a call has found by the first name. `moved` has (directory,
-    program) where another program has put the directory into another one since this program has last met it by its name."""
+    program) where another program has renamed the directory since this program has last met it by its name."""
 
     def __init__(self, names, files, locks, looked, moved):
         self.names, self.files, self.locks, self.looked, self.moved = names, files, locks, looked, moved
@@ -46,6 +47,9 @@ class State:
         """The states after this step of a call of this program, if the call may say this."""
         states = set()
         change = Change(self, program, programs, said)
+        if said == "ESTALE" and step[0] in OF_OPEN_FILES and not change.links(step[1]):
+            # The known one of S55: its last name went while this client held nothing of it, its connection being cut.
+            return {self}
         expected = getattr(change, step[0])(*step[1:])
         if expected == said:
             states.add(change.state())
@@ -158,7 +162,7 @@ class Change:
         refusal = self.refusal(self.names[name], new, flags)
         if refusal is not None or self.names[name] == self.names.get(new):
             return refusal
-        self.move(self.names.pop(name), name, new)
+        self.move(self.names.pop(name), new)
         return None
 
     def decide_rename(self, _name, new, flags):
@@ -188,13 +192,13 @@ class Change:
         if new not in self.names:
             return "ENOENT"
         old, other = self.names[name], self.names[new]
-        self.move(old, name, new)
-        self.move(other, new, name)
+        self.move(old, new)
+        self.move(other, name)
         return None
 
-    def move(self, found, name, new):
+    def move(self, found, new):
         self.names[new] = found
-        if found not in self.files and parent(name) != parent(new):
+        if found not in self.files:
             self.moved.update((found, program) for program in range(self.programs) if program != self.program)
 
     def may_be_stale(self, met, name, new):
@@ -348,7 +352,7 @@ def main(programs, export=None):
         print(violation)
         sys.exit(1)
     said = [call[2] for history in histories for call in history]
-    told = f"{said.count('ESTALE')} renames of a directory that was moved refused"
+    told = f"{said.count('ESTALE')} say ESTALE as it is documented"
     print(f"{len(said)} calls in an order that one copy explains, {told}")
 
 
