@@ -11,10 +11,11 @@ SEEDS ?= 50
 STATES ?= 2000
 SECONDS ?= 60
 CAP ?= 60
+CALLS ?= 100000
 COMMIT = $(shell git describe --always --dirty)
 
 .PHONY: help build install deb deb-test demo demo-remote demo-rpc test lint bench bench-net bench-sync bench-remote bench-rpc bench-server \
-	bench-rollback bench-speculation torture fuzz soak soak-crash soak-rpc clean
+	bench-rollback bench-speculation torture fuzz soak soak-crash soak-far soak-rpc clean
 
 help:
 	@echo 'make demo       build a C project under surmise: look, throw away, run again, commit'
@@ -38,6 +39,7 @@ help:
 	@echo 'make fuzz       every decoder is given bytes that libFuzzer makes up, SECONDS=60 each'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then ten minutes of torture and of fuzzing a decoder, property tests and the demo for MINUTES=30'
 	@echo 'make soak-crash  power lost in STATES=2000 states of six programs under surmise sync; goes on where it was cut short'
+	@echo 'make soak-far   CALLS=100000 calls on three mounts of one directory, checked against one copy; 1000 connections cut, 200 servers and 200 clients killed'
 	@echo 'make soak-rpc   a fault at every frame, 100,000 calls, 10,000 held open, 10,000 chains while others write, the guide'
 	@echo 'make clean      remove target/'
 
@@ -152,7 +154,7 @@ soak:
 		&& SURMISE_SEEDS=10000 cargo test --release --locked --package surmise-supervisor --lib simulation \
 		&& SURMISE_SEEDS=10000 cargo test --release --locked --package surmise-remote --test simulation \
 		&& SURMISE_STATES=2000 cargo test --release --locked --package surmise-sync --test order \
-		&& $(MAKE) soak-crash && $(MAKE) soak-rpc \
+		&& $(MAKE) soak-crash && $(MAKE) soak-far && $(MAKE) soak-rpc \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise-commit --test trees -- \
 			--nocapture kills:: power:: \
 		&& SURMISE_EVERY_STEP=1 cargo test --release --locked --package surmise --test promises -- \
@@ -168,6 +170,16 @@ soak-crash:
 			--nocapture --test-threads 1 --skip table synchrony::crash:: \
 		&& SURMISE_STATES=60 cargo test --release --locked --package surmise --test promises -- \
 			--nocapture synchrony::crash::table
+
+# The histories have connections cut and servers killed, too: some 1,000 and 350 in 100,000 calls.
+soak-far:
+	@$(call tools,test) && SURMISE_OPERATIONS=$(CALLS) cargo test --release --locked --package surmise --test promises -- \
+			--nocapture far::histories:: \
+		&& SURMISE_CUTS=1000 SURMISE_KILLS=200 cargo test --release --locked --package surmise --test promises -- \
+			--nocapture --test-threads 2 killed_client_leaves connections_that_are_cut \
+		&& SURMISE_KILLS=200 cargo test --release --locked --package surmise-server --test server -- \
+			a_server_that_is_killed_loses_nothing \
+		&& SURMISE_SEEDS=1000 cargo test --release --locked --package surmise-server --test server -- whatever_both
 
 soak-rpc:
 	@$(call tools,test) && SURMISE_CALLS=100000 SURMISE_HELD=10000 SURMISE_CHAINS=10000 \

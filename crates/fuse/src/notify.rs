@@ -71,13 +71,14 @@ impl Notifier {
         self.can_expire.load(Ordering::Relaxed)
     }
 
-    /// Has the kernel ask for a node's attributes again. For the node of the request under way it may be
-    /// called from a [`FileSystem`](crate::FileSystem)'s method, too: that request holds the inode, and no
-    /// lock is taken.
+    /// Has the kernel ask for a node's attributes again, and returns whether the kernel knows the node. It does not know one
+    /// before the caller that looked the node up has run, which may be after the answer was written; nothing expires then, and
+    /// the kernel goes on with the attributes of that answer. For the node of the request under way it may be called from a
+    /// [`FileSystem`](crate::FileSystem)'s method, too: that request holds the inode, and no lock is taken.
     ///
     /// # Errors
     /// What the kernel says, except that it does not know the node.
-    pub fn expire_attributes(&self, node: u64) -> io::Result<()> {
+    pub fn expire_attributes(&self, node: u64) -> io::Result<bool> {
         self.invalidate(node, -1)
     }
 
@@ -87,7 +88,8 @@ impl Notifier {
     /// # Errors
     /// What the kernel says, except that it does not know the node.
     pub fn drop_data(&self, node: u64) -> io::Result<()> {
-        self.invalidate(node, 0)
+        self.invalidate(node, 0)?;
+        Ok(())
     }
 
     /// Has the kernel ask what `name` leads to, even if it is nothing so far. Without
@@ -109,7 +111,8 @@ impl Notifier {
         self.tell(
             notify::INVAL_ENTRY,
             &[body.as_bytes(), name.as_bytes(), &[0]],
-        )
+        )?;
+        Ok(())
     }
 
     /// Has the kernel look up every name again when it is next used, also where the answer to a look-up is on its way. Takes
@@ -118,7 +121,8 @@ impl Notifier {
     /// # Errors
     /// What the kernel says.
     pub fn expire_all_entries(&self) -> io::Result<()> {
-        self.tell(notify::INC_EPOCH, &[])
+        self.tell(notify::INC_EPOCH, &[])?;
+        Ok(())
     }
 
     /// Puts data into the kernel's cache of a node, from `offset` on.
@@ -136,7 +140,8 @@ impl Notifier {
             size: u32::try_from(data.len()).map_err(io::Error::other)?,
             padding: 0,
         };
-        self.tell(notify::STORE, &[body.as_bytes(), data])
+        self.tell(notify::STORE, &[body.as_bytes(), data])?;
+        Ok(())
     }
 
     /// Registers a file for the kernel to read and write by itself, with the rights of this process.
@@ -149,7 +154,7 @@ impl Notifier {
         Backing::open(Arc::clone(&self.device), file)
     }
 
-    fn invalidate(&self, node: u64, off: i64) -> io::Result<()> {
+    fn invalidate(&self, node: u64, off: i64) -> io::Result<bool> {
         let body = output::NotifyInvalInodeOut {
             ino: node,
             off,
@@ -158,7 +163,8 @@ impl Notifier {
         self.tell(notify::INVAL_INODE, &[body.as_bytes()])
     }
 
-    fn tell(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
+    /// Whether the kernel knows what it is told of.
+    fn tell(&self, code: i32, parts: &[&[u8]]) -> io::Result<bool> {
         let length = parts.iter().map(|part| part.len()).sum::<usize>();
         let header = output::OutHeader {
             len: u32::try_from(size_of::<output::OutHeader>() + length)
@@ -172,8 +178,9 @@ impl Notifier {
             .map(IoSlice::new)
             .collect();
         match rustix::io::writev(self.device.as_fd(), &segments) {
+            Ok(_) => Ok(true),
             // Not known, or not any more; unmounted.
-            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::NODEV) => Ok(()),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::NODEV) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
     }

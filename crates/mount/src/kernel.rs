@@ -5,16 +5,27 @@
 //! remembers no names. Before it reads from a file, the kernel asks for the file's attributes; when time or size are others, it
 //! drops what it has of the data. Pages that are mapped are asked for by nobody, so they are dropped here; that waits for reads
 //! under way, and nothing waits for that.
+//!
+//! A call that looks a name up takes the answer up when it runs again. Until then the kernel does not know an object that is new to
+//! it, and has nothing to forget; afterwards it would remember attributes that are out of date. So the object is told until the
+//! kernel knows it. For names the kernel sees to that itself.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use surmise_fuse::Notifier;
 use surmise_remote::object::ObjectId;
 
 use crate::nodes::Nodes;
 use crate::shell::Shell;
+
+/// How long the kernel may take until it knows an object that it was told of. Longer takes an object that it has let go of, where no
+/// thread is free to read that: what these threads wait for may need the lease that is to go back.
+const TAKES_UP_MAX: Duration = Duration::from_secs(1);
+
+/// After which the kernel is told again.
+const MOMENT: Duration = Duration::from_micros(50);
 
 /// What is to be forgotten.
 #[derive(Debug)]
@@ -69,19 +80,19 @@ pub fn forget_all(
         .name("drop data".to_owned())
         .spawn(dropping);
     while let Ok(first) = wanted.recv() {
-        let mut numbers = Vec::new();
+        let (mut numbers, mut objects) = (Vec::new(), Vec::new());
         for forget in std::iter::once(first).chain(wanted.try_iter()) {
             match forget {
                 Forget::Object(number, object) => {
                     numbers.push(number);
-                    forget_one(object, &kernel, nodes, &drops);
+                    objects.push(object);
                 }
-                Forget::All(objects) => {
-                    for object in objects {
-                        forget_one(object, &kernel, nodes, &drops);
-                    }
-                }
+                Forget::All(all) => objects.extend(all),
             }
+        }
+        forget_attributes(&objects, &kernel, (shell, nodes));
+        for object in objects {
+            let _ = drops.send(object);
         }
         if has_epochs {
             // It fails where the mount has ended; then nothing is remembered.
@@ -91,9 +102,21 @@ pub fn forget_all(
     }
 }
 
-fn forget_one(object: ObjectId, kernel: &Notifier, nodes: Nodes, drops: &Sender<ObjectId>) {
-    let _ = kernel.expire_attributes(nodes.node(object));
-    let _ = drops.send(object);
+fn forget_attributes(objects: &[ObjectId], kernel: &Notifier, (shell, nodes): (&Shell, Nodes)) {
+    // It fails where the mount has ended.
+    let is_unknown = |object: &ObjectId| {
+        let known = kernel.expire_attributes(nodes.node(*object));
+        matches!(known, Ok(false))
+    };
+    let mut unknown: Vec<_> = objects.iter().copied().filter(is_unknown).collect();
+    let begun = Instant::now();
+    loop {
+        unknown.retain(|object| shell.has_told(*object) && is_unknown(object));
+        if unknown.is_empty() || begun.elapsed() > TAKES_UP_MAX {
+            return;
+        }
+        thread::sleep(MOMENT);
+    }
 }
 
 fn drop_data(objects: &Receiver<ObjectId>, kernel: &Notifier, nodes: Nodes) {

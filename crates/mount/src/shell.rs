@@ -307,6 +307,11 @@ impl Shell {
         }
     }
 
+    /// Whether the kernel was told of an object, and has not let go of it.
+    pub fn has_told(&self, object: ObjectId) -> bool {
+        self.lock().references.contains_key(&object)
+    }
+
     /// How often changes were lost so far.
     pub fn losses(&self) -> u64 {
         self.lock().client.losses()

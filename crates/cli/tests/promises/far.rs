@@ -2,6 +2,7 @@
 
 mod breaks;
 mod cache;
+mod histories;
 mod locks;
 mod lost;
 mod noticed;
@@ -181,6 +182,15 @@ impl Drop for Server {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// The number in this variable of the environment, where it is set.
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{variable} is a number")),
+    )
 }
 
 /// The process whose arguments contain these.

@@ -11,6 +11,8 @@ use rustix::fs::{OFlags, fcntl_setfl};
 use super::Far;
 use crate::setting::as_own_user;
 
+const LOOKED_UP: &str = include_str!("looked_up.py");
+
 #[test]
 fn s55_every_mount_sees_a_change_as_soon_as_it_has_returned() {
     as_own_user(|setting| {
@@ -75,6 +77,22 @@ fn s55_an_open_file_shows_what_others_write_and_outlives_its_name() {
         let log = fs::read_to_string(one.path().join("log")).expect("read");
         let expected: String = (0..10).map(|round| format!("{round}\n{round}\n")).collect();
         assert_eq!(log, expected);
+    });
+}
+
+/// The kernel may not know a file yet, since the program that looks it up has not run again, when another mount changes it.
+#[test]
+fn s55_a_file_that_is_changed_while_it_is_looked_up_does_not_stay_as_it_was() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        setting.scratch.file("looked_up.py", LOOKED_UP);
+        let (one, two) = (far.mount("one"), far.mount("two"));
+        let run = setting.plain(&["python3", "looked_up.py"]).in_place();
+        run.seconds(120).outcome().assert_success();
+        one.unmount();
+        two.unmount();
     });
 }
 
