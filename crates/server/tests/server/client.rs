@@ -191,10 +191,6 @@ impl Client {
                     && let Some(message) = self.wire.0.message(&mut came).expect("a message")
                 {
                     self.event(Event::Received(message));
-                    // The client has ended the connection, and with it what else came.
-                    if self.stream.is_none() {
-                        break;
-                    }
                 }
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
