@@ -5,6 +5,7 @@ mod cache;
 mod locks;
 mod lost;
 mod noticed;
+mod power;
 mod programs;
 mod several;
 mod synced;
