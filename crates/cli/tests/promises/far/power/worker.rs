@@ -18,6 +18,8 @@ const KEPT: Facets = Facets {
     ..Facets::EXACT
 };
 
+const PAGE: usize = 4096;
+
 /// How deep directories are nested at most.
 const DEPTH: usize = 3;
 
@@ -269,17 +271,18 @@ impl Worker {
         vec![path]
     }
 
-    /// Writes what was never written before, few enough bytes for one message.
+    /// Writes what was never written before, within one page: of a longer write the kernel may send a part first.
     fn write(&mut self, file: &File, size: u64) {
-        let length = match self.random.u8(0..10) {
-            0 => self.random.usize(1..60_000),
-            1..=3 => self.random.usize(1..5000),
+        let offset = self.random.u64(0..size + 100);
+        let most = PAGE - offset as usize % PAGE;
+        let length = match self.random.u8(0..3) {
+            0 => self.random.usize(1..PAGE),
             _ => self.random.usize(1..100),
         };
+        let length = length.min(most);
         let data: Vec<_> = std::iter::repeat_with(|| self.random.u8(..))
             .take(length)
             .collect();
-        let offset = self.random.u64(0..size + 100);
         file.write_all_at(&data, offset).expect("write");
     }
 
