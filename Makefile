@@ -38,7 +38,7 @@ help:
 	@echo 'make bench-speculation  what right predictions cost that are decided 30 ms later, and how long calls waited for that'
 	@echo 'make fuzz       every decoder is given bytes that libFuzzer makes up, SECONDS=60 each'
 	@echo 'make soak       real programs, 1e6 random calls, pjdfstest, stress-ng, 8 domains at once, then ten minutes of torture and of fuzzing a decoder, property tests and the demo for MINUTES=30'
-	@echo 'make soak-crash  power lost in STATES=2000 states of six programs under surmise sync; goes on where it was cut short'
+	@echo 'make soak-crash  power lost in STATES=2000 states of six programs under surmise sync, where it goes on when it was cut short, and of the server of a far directory'
 	@echo 'make soak-far   CALLS=100000 calls on three mounts of one directory, checked against one copy; 1000 connections cut, 200 servers and 200 clients killed'
 	@echo 'make soak-rpc   a fault at every frame, 100,000 calls, 10,000 held open, 10,000 chains while others write, the guide'
 	@echo 'make clean      remove target/'
@@ -169,7 +169,9 @@ soak-crash:
 			cargo test --release --locked --package surmise --test promises -- \
 			--nocapture --test-threads 1 --skip table synchrony::crash:: \
 		&& SURMISE_STATES=60 cargo test --release --locked --package surmise --test promises -- \
-			--nocapture synchrony::crash::table
+			--nocapture synchrony::crash::table \
+		&& SURMISE_STATES=$(STATES) cargo test --release --locked --package surmise --test promises -- \
+			--nocapture far::power::
 
 # The histories have connections cut and servers killed, too: some 1,000 and 350 in 100,000 calls.
 soak-far:

@@ -1,6 +1,6 @@
 //! Everything a test can see of a tree, captured at one moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hasher};
@@ -34,6 +34,8 @@ pub struct Entry {
     pub mtime_ns: i128,
     /// Change time in nanoseconds since 1970.
     pub ctime_ns: i128,
+    /// The device that the inode is on.
+    pub device: u64,
     /// Inode number.
     pub inode: u64,
     /// Link count.
@@ -74,9 +76,41 @@ impl TreeSnapshot {
             entries: BTreeMap::new(),
         };
         walk.visit(Path::new(""));
-        Self {
-            entries: name_links(walk.entries),
+        let mut entries = walk.entries;
+        name_links(&mut entries);
+        Self { entries }
+    }
+
+    /// Looks again at these paths below `root` and at all below them, at the directories that they
+    /// are in, and at the other names of what they lead to and led to: at all that a call on these
+    /// paths can change.
+    pub fn look_again(&mut self, root: impl AsRef<Path>, paths: &[PathBuf]) {
+        let mut inodes = BTreeSet::new();
+        let mut walk = Walk {
+            root: root.as_ref(),
+            entries: std::mem::take(&mut self.entries),
+        };
+        for path in paths {
+            inodes.extend(walk.entries.get(path).map(Entry::identity));
+            walk.entries.retain(|known, _| !known.starts_with(path));
         }
+        for path in paths {
+            if fs::symlink_metadata(walk.full(path)).is_ok() {
+                walk.visit(path);
+                inodes.insert(walk.entries[path].identity());
+            }
+        }
+        let others = walk.entries.iter();
+        let others = others.filter(|(_, entry)| inodes.contains(&entry.identity()));
+        let others: BTreeSet<_> = others.map(|(path, _)| path.clone()).collect();
+        let parents = paths
+            .iter()
+            .filter_map(|path| Some(path.parent()?.to_owned()));
+        for path in others.into_iter().chain(parents) {
+            walk.look(&path);
+        }
+        self.entries = walk.entries;
+        name_links(&mut self.entries);
     }
 
     /// The entries in order of their paths, relative to the root.
@@ -93,27 +127,42 @@ impl TreeSnapshot {
     }
 }
 
+impl Entry {
+    fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
+}
+
 struct Walk<'a> {
     root: &'a Path,
-    /// Each entry with the device of its inode.
-    entries: BTreeMap<PathBuf, (u64, Entry)>,
+    entries: BTreeMap<PathBuf, Entry>,
 }
 
 impl Walk<'_> {
-    fn visit(&mut self, path: &Path) {
+    fn full(&self, path: &Path) -> PathBuf {
         // `join("")` would add a slash, through which a link at the root would be followed.
-        let full = if path.as_os_str().is_empty() {
+        if path.as_os_str().is_empty() {
             self.root.to_owned()
         } else {
             self.root.join(path)
-        };
+        }
+    }
+
+    /// Looks at one path; whether it leads to a directory.
+    fn look(&mut self, path: &Path) -> bool {
+        let full = self.full(path);
         let metadata = fs::symlink_metadata(&full)
             .unwrap_or_else(|error| panic!("look at {}: {error}", full.display()));
         self.entries
-            .insert(path.to_owned(), (metadata.dev(), entry(&full, &metadata)));
-        if !metadata.is_dir() {
+            .insert(path.to_owned(), entry(&full, &metadata));
+        metadata.is_dir()
+    }
+
+    fn visit(&mut self, path: &Path) {
+        if !self.look(path) {
             return;
         }
+        let full = self.full(path);
         let list = match fs::read_dir(&full) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return,
             list => list.unwrap_or_else(|error| panic!("list {}: {error}", full.display())),
@@ -135,6 +184,7 @@ fn entry(path: &Path, metadata: &Metadata) -> Entry {
         gid: metadata.gid(),
         mtime_ns: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
         ctime_ns: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+        device: metadata.dev(),
         inode: metadata.ino(),
         links: metadata.nlink(),
         first_name: PathBuf::new(),
@@ -202,16 +252,12 @@ fn xattrs(path: &Path) -> BTreeMap<OsString, Vec<u8>> {
 }
 
 /// Gives every entry the first path that names its inode.
-fn name_links(entries: BTreeMap<PathBuf, (u64, Entry)>) -> BTreeMap<PathBuf, Entry> {
+fn name_links(entries: &mut BTreeMap<PathBuf, Entry>) {
     let mut first_names = BTreeMap::new();
-    entries
-        .into_iter()
-        .map(|(path, (device, mut entry))| {
-            let first = first_names
-                .entry((device, entry.inode))
-                .or_insert_with(|| path.clone());
-            entry.first_name.clone_from(first);
-            (path, entry)
-        })
-        .collect()
+    for (path, entry) in entries {
+        let first = first_names
+            .entry(entry.identity())
+            .or_insert_with(|| path.clone());
+        entry.first_name.clone_from(first);
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use surmise_testkit::watchdog;
@@ -182,4 +183,24 @@ fn a_command_runs_as_an_ordinary_user() {
         TreeSnapshot::of(scratch.work()).entry("fresh").uid,
         user.uid
     );
+}
+
+#[test]
+fn a_second_look_at_what_was_changed_finds_all_changes() {
+    let scratch = sample();
+    let mut snapshot = TreeSnapshot::of(scratch.work());
+    let mut changed = |paths: &[&str]| {
+        let paths: Vec<_> = paths.iter().map(PathBuf::from).collect();
+        snapshot.look_again(scratch.work(), &paths);
+        assert_same_tree(&snapshot, &TreeSnapshot::of(scratch.work()), Facets::EXACT);
+    };
+    // Shows by another name, too.
+    fs::write(scratch.path("b"), "other").expect("write");
+    changed(&["b"]);
+    fs::rename(scratch.path("d"), scratch.path("e")).expect("rename");
+    changed(&["d", "e"]);
+    fs::remove_file(scratch.path("e/b2")).expect("remove");
+    changed(&["e/b2"]);
+    fs::create_dir(scratch.path("new")).expect("make");
+    changed(&["new"]);
 }

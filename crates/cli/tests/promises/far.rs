@@ -6,6 +6,7 @@ mod histories;
 mod locks;
 mod lost;
 mod noticed;
+mod power;
 mod programs;
 mod several;
 mod synced;

@@ -150,14 +150,17 @@ impl Server {
             return;
         }
         let late: Vec<_> = resending().map(|(id, _)| *id).collect();
-        if !late.is_empty() {
-            for client in late {
-                self.let_go(client, effects);
-            }
-            self.clients.grace_ends_with = Some(self.recorded);
+        let has_late = !late.is_empty();
+        for client in late {
+            self.let_go(client, effects);
         }
-        // Until then a crash would make them known again.
-        if self.clients.grace_ends_with <= Some(self.applied) {
+        // Until then a crash would make the late clients known again. And the directory lacks what was sent again: nobody gives a
+        // lease back behind that, so no lease is to show it, and no bytes are to be read, before it is made.
+        let ends_with = &mut self.clients.grace_ends_with;
+        if has_late || ends_with.is_none() {
+            *ends_with = Some(self.recorded);
+        }
+        if *ends_with <= Some(self.applied) {
             self.clients.grace_ends = None;
             self.note_early_changes(effects);
             self.prepare_all(effects);

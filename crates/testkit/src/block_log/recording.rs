@@ -16,6 +16,17 @@ pub struct PowerLoss {
     pub seed: Option<u64>,
 }
 
+impl PowerLoss {
+    /// So many moments, spread over a recording that is cut into so many parts by its flushes. Every third
+    /// leaves exactly what a flush did.
+    pub fn spread(parts: usize, moments: usize) -> impl Iterator<Item = Self> {
+        (0..moments).map(move |moment| Self {
+            flushes: moment * parts / moments,
+            seed: (!moment.is_multiple_of(3)).then_some(moment as u64),
+        })
+    }
+}
+
 /// The content of a disk at one moment, and every write since.
 #[derive(Debug, Default)]
 pub struct Recording {

@@ -66,7 +66,7 @@ impl Trial<'_> {
         let shown = self.show(disk, mounted.path());
         drop(mounted);
         let flushes = disk.stop().len();
-        let mut moments = moments(flushes, self.states);
+        let mut moments: Vec<_> = PowerLoss::spread(flushes, self.states).collect();
         // What matters most after a kill: the power fails when the last line is seen.
         let last = shown.last().filter(|_| self.kill.is_some());
         moments.extend(last.into_iter().flat_map(|shown| {
@@ -130,13 +130,4 @@ impl Trial<'_> {
         }
         shown
     }
-}
-
-/// Moments spread over all flushes. Every third state is exactly what a flush left.
-fn moments(flushes: usize, states: usize) -> Vec<PowerLoss> {
-    let moment = |state: usize| PowerLoss {
-        flushes: state * flushes / states,
-        seed: (!state.is_multiple_of(3)).then_some(state as u64),
-    };
-    (0..states).map(moment).collect()
 }
