@@ -99,7 +99,7 @@ impl Ending {
     /// Ends the mount without the server, once the changes that this has not decided are durable in a file.
     fn give_up_server(&self) -> Result<Option<Kept>, KeepError> {
         let kept = self.shell.give_up_server(|changes| {
-            let why = GIVEN_UP.to_owned();
+            let why = (GIVEN_UP.to_owned(), true);
             self.keeper.keep(changes, self.root, &self.owners, why)
         })?;
         self.place.detach();

@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use surmise_journal::{Format, Journal, OpenError};
 use surmise_linux::users::home_of;
-use surmise_remote::lost::{Begins, LostChanges, LostFile, LostFileError, Reader};
+use surmise_remote::lost::{Begins, Entry, LostChanges, LostFile, LostFileError, Reader};
 use surmise_remote::object::ObjectId;
 use surmise_remote::operation::Change;
 
@@ -110,7 +110,8 @@ impl Keeper {
         }
     }
 
-    /// Writes changes to a new file, which is then durable, and returns its path.
+    /// Writes changes to a new file, which is then durable, and returns its path. `may_be_made` tells that no verdict on them has
+    /// come.
     ///
     /// # Errors
     /// [`KeepError`], and nothing of it is left.
@@ -119,7 +120,7 @@ impl Keeper {
         mut lost: LostChanges,
         root: ObjectId,
         owners: &Owners,
-        why: String,
+        (why, may_be_made): (String, bool),
     ) -> Result<PathBuf, KeepError> {
         let failed = |source: io::Error| KeepError::Io {
             path: self.path.clone(),
@@ -141,7 +142,7 @@ impl Keeper {
             why,
         };
         let (unfinished, file) = self.begin(directory).map_err(failed)?;
-        let kept = self.write(directory, (&unfinished, file), &lost, begins);
+        let kept = self.write(directory, (&unfinished, file), (&lost, may_be_made), begins);
         kept.map_err(|error| {
             let _ = rustix::fs::unlinkat(directory, &*unfinished, AtFlags::empty());
             failed(error)
@@ -185,13 +186,16 @@ impl Keeper {
         &self,
         directory: &OwnedFd,
         (unfinished, file): (&str, File),
-        lost: &LostChanges,
+        (lost, may_be_made): (&LostChanges, bool),
         begins: Begins,
     ) -> io::Result<PathBuf> {
         let seconds = begins.at.seconds;
         let mut journal = Journal::create(file, FORMAT).map_err(plain)?;
         for frame in lost.frames(begins) {
             journal.append(&frame)?;
+        }
+        if may_be_made {
+            journal.append(&Entry::NoVerdict.encode())?;
         }
         journal.sync()?;
         let name = |number: u32| {

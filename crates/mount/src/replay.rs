@@ -77,11 +77,12 @@ pub enum ReplayError {
     Note(#[source] io::Error),
 }
 
-/// Makes the changes of a file in a directory, and removes the file if none was left out.
+/// Makes the changes of a file in a directory, and removes the file if none was left out. If `is_source`, it is the directory that
+/// they were made in, and the server may have made the first of them.
 ///
 /// # Errors
 /// [`ReplayError`].
-pub fn replay(path: &Path, directory: &Path) -> Result<Replayed, ReplayError> {
+pub fn replay(path: &Path, directory: &Path, is_source: bool) -> Result<Replayed, ReplayError> {
     let failed = |source| ReplayError::Directory {
         directory: directory.to_owned(),
         source,
@@ -117,8 +118,12 @@ pub fn replay(path: &Path, directory: &Path) -> Result<Replayed, ReplayError> {
     if !was_over {
         let mut onto = Onto::open(directory).map_err(failed)?;
         let mut notes = Notes { journal, since: 0 };
+        let changes = file.lost.changes.len();
         notes.begin(here, instance)?;
-        go_on(&mut replay, &mut onto, &mut notes, file.lost.changes.len())?;
+        if is_source && file.may_be_made && replay.done() == 0 && replay.begun().is_none() {
+            skip_made(&mut replay, &mut onto, &mut notes, changes)?;
+        }
+        go_on(&mut replay, &mut onto, &mut notes, changes)?;
         onto.sync().map_err(ReplayError::Sync)?;
         notes.end()?;
     }
@@ -141,6 +146,27 @@ fn instance_of(directory: &Path) -> io::Result<Vec<u8>> {
     Ok(instance)
 }
 
+/// Leaves out what the server had made before it was given up.
+fn skip_made(
+    replay: &mut Replay<'_>,
+    onto: &mut Onto,
+    notes: &mut Notes,
+    changes: usize,
+) -> Result<(), ReplayError> {
+    let already = replay.already(onto);
+    let already = already.map_err(|errno| ReplayError::Stopped {
+        made: 0,
+        changes,
+        source: io::Error::from_raw_os_error(errno.0),
+    })?;
+    if already > 0 {
+        let progress = Progress::Already(already as u64);
+        notes.note(&progress)?;
+        replay.note(progress);
+    }
+    Ok(())
+}
+
 fn go_on(
     replay: &mut Replay<'_>,
     onto: &mut Onto,
@@ -152,7 +178,11 @@ fn go_on(
         changes,
         source: io::Error::from_raw_os_error(errno.0),
     };
-    let mut begun = replay.begun().cloned();
+    let taken_up = replay.take_up(onto);
+    let (mut begun, progress) = taken_up.map_err(|errno| stopped(replay.done(), errno))?;
+    if let Some(progress) = progress {
+        notes.note(&progress)?;
+    }
     loop {
         let again = begun.is_some();
         let step = match begun.take() {
@@ -171,6 +201,10 @@ fn go_on(
         let failed = replay.carry_out(onto, step, again);
         if let Some(errno) = failed.map_err(|errno| stopped(replay.done(), errno))? {
             notes.note(&Progress::Failed(errno))?;
+        }
+        let stamp = replay.stamp(onto);
+        if let Some(progress) = stamp.map_err(|errno| stopped(replay.done(), errno))? {
+            notes.note(&progress)?;
         }
         notes.sync_now_and_then(onto)?;
     }

@@ -22,7 +22,7 @@ use crate::kernel::{Forget, forget_all};
 use crate::lost::{self, Keeper};
 use crate::nodes::Nodes;
 use crate::owners::Owners;
-use crate::shell::{Shell, ToKeep, Unwelcome};
+use crate::shell::{Shell, Unwelcome};
 use crate::status::{self, Telling};
 use crate::store::Store;
 
@@ -191,8 +191,10 @@ fn begin_keeping(
     let (keep, kept) = (channel(), Arc::clone(shell));
     shell.keep_by(keep.0);
     begin("lost", move || {
-        for ToKeep { line, changes, why } in keep.1 {
-            kept.kept(line, keeper.keep(changes, root, &owners, why));
+        for lost in keep.1 {
+            let why = (lost.why, lost.may_be_made);
+            let path = keeper.keep(lost.changes, root, &owners, why);
+            kept.kept(lost.line, path);
         }
     })
 }

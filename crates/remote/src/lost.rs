@@ -2,7 +2,7 @@
 //!
 //! # Format
 //! A file of lost changes is a log of `surmise-journal`, format `LOST`, version 1. A frame is an [`Entry`] in the wire format
-//! of the crate `postcard` (version 1). The first one is `Begins`; behind it come `Places` and then `Change`s, in their order.
+//! of the crate `postcard` (version 1). The first one is `Begins`; behind it come `Places`, then `Change`s, in their order, and `NoVerdict` where the server has not said that it made none.
 //! The client makes all of these durable before the file gets its name, so that a file which lacks any is damaged. A replay
 //! appends `Replays` and `Progress`, now and then `Synced`, and at its end `Over`. One onto another directory begins anew.
 
@@ -63,6 +63,8 @@ pub enum Entry {
     Synced,
     /// It has come to its end.
     Over,
+    /// No verdict on the changes has come: the server may have made the first of them, in their order.
+    NoVerdict,
 }
 
 /// Where lost changes come from.
@@ -97,6 +99,8 @@ pub struct LostFile {
     pub begins: Begins,
     /// The changes.
     pub lost: LostChanges,
+    /// Whether the server may have made the first of them.
+    pub may_be_made: bool,
     /// Where they were replayed, if they were.
     pub onto: Option<Vec<u8>>,
     /// What a replay has done so far.
@@ -189,6 +193,7 @@ impl Reader {
             self.file = Some(LostFile {
                 begins,
                 lost: LostChanges::default(),
+                may_be_made: false,
                 onto: None,
                 progress: Vec::new(),
                 is_over: false,
@@ -201,6 +206,7 @@ impl Reader {
                 file.lost.places.extend(places);
             }
             Entry::Change(change) if !is_replayed => file.lost.changes.push(change),
+            Entry::NoVerdict if !is_replayed => file.may_be_made = true,
             Entry::Replays(replays) => {
                 if file.onto.as_ref().is_some_and(|onto| *onto != replays.onto) {
                     file.progress.clear();

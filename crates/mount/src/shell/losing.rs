@@ -32,6 +32,8 @@ pub struct ToKeep {
     pub changes: LostChanges,
     /// Why they were lost, for people.
     pub why: String,
+    /// Whether the server may have made the first of them.
+    pub may_be_made: bool,
 }
 
 /// Why something was lost.
@@ -47,6 +49,7 @@ impl Lost {
     }
 
     pub(super) fn changes(&mut self, changes: LostChanges, why: Reason) {
+        let may_be_made = matches!(why, Reason::Ended | Reason::Lost(client::Lost::Expired));
         let why = match why {
             Reason::Lost(client::Lost::Expired) => EXPIRED.to_owned(),
             Reason::Lost(client::Lost::Refused(errno)) => {
@@ -67,7 +70,12 @@ impl Lost {
         });
         if let Some(keeper) = self.keeper.as_ref().filter(|_| count > 0) {
             // The receiver lives until the end of all losses.
-            let _ = keeper.send(ToKeep { line, changes, why });
+            let _ = keeper.send(ToKeep {
+                line,
+                changes,
+                why,
+                may_be_made,
+            });
         }
     }
 
