@@ -424,3 +424,6 @@ pub fn all(directory: &Path) -> io::Result<Vec<Waiting>> {
 pub(crate) fn by_descriptor(descriptor: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd()).into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -273,23 +273,24 @@ impl Target for Onto {
 /// Whether the other file is a copy of the first bytes of this one, or of all: one that was begun.
 fn begins_with(file: &File, other: &File) -> io::Result<bool> {
     let mut parts = (vec![0; COPIED_AT_ONCE], vec![0; COPIED_AT_ONCE]);
-    let is_file = other.metadata()?.is_file();
+    if !other.metadata()?.is_file() {
+        return Ok(false);
+    }
     let mut at = 0;
-    while is_file {
+    loop {
         let length = other.read_at(&mut parts.1, at)?;
         if length == 0 {
             return Ok(true);
         }
         match file.read_exact_at(&mut parts.0[..length], at) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
             read => read?,
         }
         if parts.0[..length] != parts.1[..length] {
-            break;
+            return Ok(false);
         }
         at += length as u64;
     }
-    Ok(false)
 }
 
 /// Appends what a copy lacks.
@@ -387,4 +388,72 @@ fn number(errno: Errno) -> Number {
 
 fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+    use super::*;
+
+    fn path(name: &str) -> Vec<Name> {
+        vec![Name::try_from(name.as_bytes()).expect("a name")]
+    }
+
+    #[test]
+    fn s63_a_copy_is_finished_and_never_made_over_what_others_have_put_there() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let read = |name: &str| fs::read(scratch.path().join(name)).expect("it is there");
+        let write = |name: &str, bytes: &[u8]| {
+            fs::write(scratch.path().join(name), bytes).expect("write");
+        };
+        let mut onto = Onto::open(scratch.path()).expect("open");
+        let bytes: Vec<u8> = (0..300_000).map(|number| (number % 251) as u8).collect();
+        write("from", &bytes);
+        write("begun", &bytes[..200_000]);
+        onto.copy(&path("from"), &path("begun"), true)
+            .expect("copy");
+        assert_eq!(read("begun"), bytes);
+        for theirs in [&b"theirs"[..], &[&bytes[..], b"more"].concat()] {
+            write("theirs", theirs);
+            for again in [false, true] {
+                let copied = onto.copy(&path("from"), &path("theirs"), again);
+                assert_eq!(copied, Err(Number::EXIST));
+                assert_eq!(read("theirs"), theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn s63_an_owner_that_is_refused_keeps_nothing_else_from_being_set() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let file = scratch.path().join("file");
+        fs::write(&file, "text").expect("write");
+        let mut onto = Onto::open(scratch.path()).expect("open");
+        let own = fs::metadata(&file).expect("it is there").uid();
+        // Of this thread alone.
+        let before = capabilities(None).expect("they can be read");
+        let mut without = before;
+        without.effective.remove(CapabilitySet::CHOWN);
+        set_capabilities(None, without).expect("fewer are let");
+        let set = SetAttributes {
+            permissions: Some(0o4640),
+            owner: Some(own + 1),
+            group: None,
+            accessed: None,
+            modified: Some(Timestamp {
+                seconds: 1_000_000,
+                nanoseconds: 5,
+            }),
+        };
+        let refused = onto.set_attributes(&path("file"), &set);
+        set_capabilities(None, before).expect("it had them");
+        assert_eq!(refused, Err(Number::PERM));
+        let found = fs::metadata(&file).expect("it is there");
+        assert_eq!((found.uid(), found.mode() & 0o7777), (own, 0o640));
+        assert_eq!((found.mtime(), found.mtime_nsec()), (1_000_000, 5));
+    }
 }
