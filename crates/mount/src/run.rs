@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
@@ -103,22 +104,16 @@ pub fn run(
     signals::block(&STOPS)?;
     let (forgets, forget) = channel();
     let (shell, keeping) = begin_client(&wanted, forgets)?;
-    let (timer, line) = (Arc::clone(&shell), Arc::clone(&shell));
-    begin("time", move || timer.keep_time())?;
-    let (transport, tell) = (wanted.transport, Arc::new(tell));
-    let told = Arc::clone(&tell);
-    let connection = begin("connection", move || {
-        keep_connected(&line, &transport, &*told)
-    })?;
+    let tell = Arc::new(tell);
+    let connection = begin_connection(&shell, wanted.transport, Arc::clone(&tell))?;
     let (root, user) = shell.welcomed().map_err(RunError::from)?;
     let leaving = Leaving(Arc::clone(&shell));
-    let keeper = Keeper::new(lost::directory(), &wanted.source, &wanted.mount_point);
-    let keeper = Arc::new(keeper);
+    let keeper = Keeper::new(lost::directory(), &wanted.source, &wanted.mount_point).into();
     let device = device::mount(&wanted.source, &wanted.mount_point, wanted.how)?;
     let mounted = Mounted(Place::new(wanted.mount_point.clone()));
     let (own, group) = wanted.owner.unwrap_or_else(own_user);
     let owners = Owners::new(user, own, group);
-    let losing = begin_keeping(&shell, Arc::clone(&keeper), (root, owners.clone()))?;
+    let losing = begin_keeping(&shell, &keeper, (root, owners.clone()))?;
     let (ends, ended) = channel();
     let ending = Ending {
         shell: Arc::clone(&shell),
@@ -136,14 +131,6 @@ pub fn run(
         forget_all(&beginning, &forget, (&told, nodes))
     })?;
     begin_helpers(&far)?;
-    let session = Session::new(
-        device,
-        Config {
-            threads: THREADS,
-            wanted: Capabilities::SHARED,
-            ..Config::default()
-        },
-    );
     let directory = status::directory();
     let by_signals = ending
         .clone()
@@ -154,11 +141,7 @@ pub fn run(
     // The kernel's first request is served when the mount is used; that it is mounted is enough.
     ready()?;
     leaving.stays();
-    begin("serve", move || {
-        let served = session.serve_beside(&*far, &|| File::open("/proc").ok().map(Into::into));
-        // The receiver goes when the mount was given up.
-        let _ = ends.send(End::Served(served));
-    })?;
+    begin_serving(device, far, ends)?;
     let served = await_end(&ended);
     let _ = mounted.0.has_gone();
     shell.leave();
@@ -182,13 +165,44 @@ pub fn run(
     }
 }
 
+/// Starts the threads that keep the client connected, and tell it the time.
+fn begin_connection(
+    shell: &Arc<Shell>,
+    transport: Transport,
+    tell: Arc<impl Fn(Told) + Send + Sync + 'static>,
+) -> io::Result<JoinHandle<()>> {
+    let (timer, line) = (Arc::clone(shell), Arc::clone(shell));
+    begin("time", move || timer.keep_time())?;
+    begin("connection", move || {
+        keep_connected(&line, &transport, &*tell)
+    })
+}
+
+/// Starts the threads that serve the kernel's requests.
+fn begin_serving(device: OwnedFd, far: Arc<Far>, ends: Sender<End>) -> io::Result<()> {
+    let session = Session::new(
+        device,
+        Config {
+            threads: THREADS,
+            wanted: Capabilities::SHARED,
+            ..Config::default()
+        },
+    );
+    begin("serve", move || {
+        let served = session.serve_beside(&*far, &|| File::open("/proc").ok().map(Into::into));
+        // The receiver goes when the mount was given up.
+        let _ = ends.send(End::Served(served));
+    })?;
+    Ok(())
+}
+
 /// Starts the thread that keeps changes which are lost, until the shell says that no more are.
 fn begin_keeping(
     shell: &Arc<Shell>,
-    keeper: Arc<Keeper>,
+    keeper: &Arc<Keeper>,
     (root, owners): (ObjectId, Owners),
 ) -> io::Result<JoinHandle<()>> {
-    let (keep, kept) = (channel(), Arc::clone(shell));
+    let (keep, kept, keeper) = (channel(), Arc::clone(shell), Arc::clone(keeper));
     shell.keep_by(keep.0);
     begin("lost", move || {
         for lost in keep.1 {
