@@ -11,7 +11,7 @@ use serde::Serialize;
 use surmise_api::quote::plain;
 use surmise_mount::lost::{self, ReadError, Waiting};
 use surmise_mount::replay::{self, ReplayError, Replayed};
-use surmise_mount::status;
+use surmise_mount::status::{self, Described};
 use surmise_remote::lost::LostFile;
 use surmise_remote::replay::{Became, Line, Told, Why, lines};
 
@@ -126,11 +126,12 @@ fn text_of(line: &Line) -> String {
 /// Makes the changes of a file where they come from, or in another directory.
 pub fn replay(file: &Path, onto: Option<&Path>) -> Result<ExitCode, Failure> {
     let read = lost::read(file).map_err(|error| unreadable(file, &error))?;
-    let onto = match onto {
-        Some(onto) => onto.to_owned(),
-        None => mount_of(file, &read)?,
+    let (onto, is_source) = match onto {
+        Some(onto) => (onto.to_owned(), is_mount_of(onto, &read)),
+        None => (mount_of(file, &read)?, true),
     };
-    let replayed = replay::replay(file, &onto).map_err(|error| failure(file, &onto, &error))?;
+    let replayed = replay::replay(file, &onto, is_source);
+    let replayed = replayed.map_err(|error| failure(file, &onto, &error))?;
     let is_left = |told: &Told| matches!(told.what, Became::Left(..));
     let place = onto.display();
     for told in replayed.told.iter().filter(|told| !is_left(told)) {
@@ -204,6 +205,17 @@ fn mount_of(file: &Path, read: &LostFile) -> Result<PathBuf, Failure> {
         Failure::new(format_args!("{source} is not mounted")).hint(format_args!(
             "mount it again: surmise mount {source} {before}; or `surmise mounts --replay {file} --onto DIR`"
         ))
+    })
+}
+
+/// Whether a directory is what the changes were made in.
+fn is_mount_of(directory: &Path, read: &LostFile) -> bool {
+    let all = status::all(&status::directory()).unwrap_or_default();
+    let directory = directory.canonicalize();
+    directory.is_ok_and(|directory| {
+        let is_it =
+            |one: &Described| one.source == read.begins.source && one.mount_point == directory;
+        all.iter().any(is_it)
     })
 }
 

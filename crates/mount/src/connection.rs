@@ -60,6 +60,8 @@ pub enum Told {
     Apart(NoConnection),
     /// There is one again.
     Again,
+    /// The mount was told to end, and waits for the server, since its changes cannot be kept for this reason.
+    NotKept(String),
 }
 
 /// Connects, and connects again, until the client has left or the server wants nothing of it.

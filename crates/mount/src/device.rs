@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::mount::{MountFlags, UnmountFlags};
@@ -15,6 +16,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
     recvmsg, socketpair,
 };
+use rustix::time::Timespec;
 use surmise_linux::proc::Mount;
 
 /// What mountinfo(5) calls the file system.
@@ -160,6 +162,17 @@ pub fn detach(on: &Path) -> Result<(), MountError> {
     let run = Command::new(HELPER).arg("-uz").arg("--").arg(on).output();
     run.map_err(|error| MountError::Io("start fusermount3", error))?;
     Ok(())
+}
+
+/// Whether what the device serves is mounted nowhere any more.
+pub(crate) fn has_ended(device: impl AsFd) -> bool {
+    let mut events = [PollFd::new(&device, PollFlags::empty())];
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let polled = rustix::event::poll(&mut events, Some(&now));
+    polled.is_ok_and(|ready| ready > 0) && events[0].revents().contains(PollFlags::ERR)
 }
 
 /// What is mounted on a directory, if that is a far one. What is mounted on top of it counts, whatever that is.

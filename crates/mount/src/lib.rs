@@ -7,7 +7,7 @@
 //! * [`connection`]: bytes to and from the server, and another connection when one breaks.
 //! * [`store`]: what is kept of files' data while the mount lasts. [`cache`]: what is kept for the next one.
 //! * [`lost`]: changes that were lost are kept in files. [`replay`] makes them again, in a directory ([`onto`]).
-//! * [`run`]: a mount from its beginning to its end. [`device`] mounts; [`status`] tells how a mount is; [`source`] is what people
+//! * [`run`]: a mount from its beginning to its end, which `ending` brings about. [`device`] mounts; [`status`] tells how a mount is; [`source`] is what people
 //!   write.
 #![forbid(unsafe_code)]
 
@@ -15,11 +15,13 @@ pub mod cache;
 mod clock;
 pub mod connection;
 pub mod device;
+mod ending;
 pub mod filesystem;
 pub mod kernel;
 pub mod lost;
 pub mod nodes;
 pub mod onto;
+mod own;
 pub mod owners;
 pub mod replay;
 pub mod run;

@@ -5,18 +5,20 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use surmise_journal::{Format, Journal, OpenError};
 use surmise_linux::users::home_of;
-use surmise_remote::lost::{Begins, LostChanges, LostFile, LostFileError, Reader};
+use surmise_remote::lost::{Begins, Entry, LostChanges, LostFile, LostFileError, Reader};
 use surmise_remote::object::ObjectId;
 use surmise_remote::operation::Change;
 
 use crate::clock;
+use crate::own;
 use crate::owners::Owners;
 
 pub(crate) const FORMAT: Format = Format {
@@ -26,6 +28,9 @@ pub(crate) const FORMAT: Format = Format {
 
 /// What the names of such files end with.
 const ENDING: &str = "lost";
+
+/// And those of files that are not finished. Each is locked for as long as its process writes it.
+const UNFINISHED: &str = "new";
 
 /// How many bytes all of a user's files may have. What is undecided at once is far less.
 const BYTES_MAX: u64 = 1 << 30;
@@ -44,7 +49,10 @@ pub fn directory() -> PathBuf {
         let home = absolute("HOME").or_else(|| home_of(user.as_raw()));
         home.unwrap_or_else(std::env::temp_dir).join(".local/state")
     };
-    let state = absolute("XDG_STATE_HOME").unwrap_or_else(|| match user.is_root() {
+    // By sudo, root may have another user's.
+    let usable = |state: &PathBuf| !user.is_root() || !state.exists() || own::has(state);
+    let state = absolute("XDG_STATE_HOME").filter(usable);
+    let state = state.unwrap_or_else(|| match user.is_root() {
         // A mount of fstab has no home, and its files are to be found from every shell.
         true => "/var/lib".into(),
         false => of_user(),
@@ -79,6 +87,8 @@ pub struct Keeper {
     path: PathBuf,
     /// The directory as it was before the mount was there, which may be mounted on it.
     directory: io::Result<OwnedFd>,
+    /// How many files were begun.
+    begun: AtomicU32,
     /// What was mounted.
     source: String,
     mount_point: PathBuf,
@@ -88,15 +98,20 @@ impl Keeper {
     /// For a mount that is not there yet. Without the directory there will be a mount, too.
     pub fn new(path: PathBuf, source: &str, mount_point: &Path) -> Self {
         let directory = open_directory(&path);
+        if let Ok(directory) = &directory {
+            remove_unfinished(directory);
+        }
         Self {
             path,
             directory,
+            begun: AtomicU32::new(0),
             source: source.to_owned(),
             mount_point: mount_point.to_owned(),
         }
     }
 
-    /// Writes changes to a new file, which is then durable, and returns its path.
+    /// Writes changes to a new file, which is then durable, and returns its path. `may_be_made` tells that no verdict on them has
+    /// come.
     ///
     /// # Errors
     /// [`KeepError`], and nothing of it is left.
@@ -105,7 +120,7 @@ impl Keeper {
         mut lost: LostChanges,
         root: ObjectId,
         owners: &Owners,
-        why: String,
+        (why, may_be_made): (String, bool),
     ) -> Result<PathBuf, KeepError> {
         let failed = |source: io::Error| KeepError::Io {
             path: self.path.clone(),
@@ -126,12 +141,31 @@ impl Keeper {
             at: clock::time_of_day(),
             why,
         };
-        let unfinished = format!("{}.new", std::process::id());
-        let kept = self.write(directory, &unfinished, &lost, begins);
+        let (unfinished, file) = self.begin(directory).map_err(failed)?;
+        let kept = self.write(directory, (&unfinished, file), (&lost, may_be_made), begins);
         kept.map_err(|error| {
-            let _ = rustix::fs::unlinkat(directory, &*unfinished, rustix::fs::AtFlags::empty());
+            let _ = rustix::fs::unlinkat(directory, &*unfinished, AtFlags::empty());
             failed(error)
         })
+    }
+
+    /// A new file, which is locked.
+    fn begin(&self, directory: &OwnedFd) -> io::Result<(String, File)> {
+        loop {
+            let number = self.begun.fetch_add(1, Ordering::Relaxed);
+            let name = format!("{}-{number}.{UNFINISHED}", std::process::id());
+            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+            let mode = Mode::RUSR | Mode::WUSR;
+            let file = match rustix::fs::openat(directory, &*name, flags | OFlags::CLOEXEC, mode) {
+                Err(Errno::EXIST) => continue,
+                opened => File::from(opened?),
+            };
+            let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+            // Another mount may have taken it for one that was left, before it was locked.
+            if locked.is_ok() && rustix::fs::fstat(&file)?.st_nlink > 0 {
+                return Ok((name, file));
+            }
+        }
     }
 
     fn must_have_room(&self, directory: &OwnedFd, lost: &LostChanges) -> Result<(), KeepError> {
@@ -151,17 +185,17 @@ impl Keeper {
     fn write(
         &self,
         directory: &OwnedFd,
-        unfinished: &str,
-        lost: &LostChanges,
+        (unfinished, file): (&str, File),
+        (lost, may_be_made): (&LostChanges, bool),
         begins: Begins,
     ) -> io::Result<PathBuf> {
         let seconds = begins.at.seconds;
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW;
-        let mode = Mode::RUSR | Mode::WUSR;
-        let file = rustix::fs::openat(directory, unfinished, flags | OFlags::CLOEXEC, mode)?;
-        let mut journal = Journal::create(File::from(file), FORMAT).map_err(plain)?;
+        let mut journal = Journal::create(file, FORMAT).map_err(plain)?;
         for frame in lost.frames(begins) {
             journal.append(&frame)?;
+        }
+        if may_be_made {
+            journal.append(&Entry::NoVerdict.encode())?;
         }
         journal.sync()?;
         let name = |number: u32| {
@@ -195,10 +229,32 @@ impl Keeper {
 }
 
 fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(path)?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+    let directory = own::open(path)?;
+    // It holds what others may not read.
+    rustix::fs::fchmod(&directory, Mode::RWXU)?;
+    Ok(directory)
+}
+
+/// Removes what processes have left that were killed before a file was whole.
+fn remove_unfinished(directory: &OwnedFd) {
+    let Ok(listed) = rustix::fs::Dir::read_from(directory) else {
+        return;
+    };
+    let is_unfinished = |name: &Path| name.extension() == Some(OsStr::new(UNFINISHED));
+    for entry in listed.flatten() {
+        let name = entry.file_name();
+        if !is_unfinished(Path::new(OsStr::from_bytes(name.to_bytes()))) {
+            continue;
+        }
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::openat(directory, name, flags, Mode::empty()) else {
+            continue;
+        };
+        // Its process is to see that it has lost the file, if that is alive.
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            let _ = rustix::fs::unlinkat(directory, name, AtFlags::empty());
+        }
+    }
 }
 
 /// How many files there are, and how many bytes they have.
@@ -206,7 +262,7 @@ fn used(directory: &OwnedFd) -> Result<(usize, u64), Errno> {
     let (mut files, mut bytes) = (0, 0_u64);
     for entry in rustix::fs::Dir::read_from(directory)? {
         let entry = entry?;
-        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
         if let Ok(found) = rustix::fs::statat(directory, entry.file_name(), flags) {
             files += 1;
             bytes = bytes.saturating_add(found.st_size.try_into().unwrap_or(0));
@@ -273,7 +329,7 @@ pub(crate) fn open(path: &Path, instance: &[u8]) -> Result<(Journal, File, LostF
     let file = options
         .custom_flags(OFlags::NOFOLLOW.bits().cast_signed())
         .open(path)?;
-    let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+    let exclusive = FlockOperation::NonBlockingLockExclusive;
     rustix::fs::flock(&file, exclusive).map_err(io::Error::from)?;
     let lock = file.try_clone()?;
     let mut reading = Reading::begin(instance.to_vec());
@@ -341,6 +397,9 @@ pub fn all(directory: &Path) -> io::Result<Vec<Waiting>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         listed => listed?,
     };
+    if !own::has(directory) {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
     let mut paths = Vec::new();
     for entry in listed {
         let path = entry?.path();
@@ -365,3 +424,6 @@ pub fn all(directory: &Path) -> io::Result<Vec<Waiting>> {
 pub(crate) fn by_descriptor(descriptor: &impl AsRawFd) -> PathBuf {
     format!("/proc/self/fd/{}", descriptor.as_raw_fd()).into()
 }
+
+#[cfg(test)]
+mod tests;

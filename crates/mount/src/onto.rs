@@ -1,7 +1,7 @@
 //! A directory in which lost changes are made again. No link on the way to a name is followed.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -21,6 +21,12 @@ use crate::lost::by_descriptor;
 
 /// What is open for its place alone.
 const PLACE: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// How much is compared at once.
+const COPIED_AT_ONCE: usize = 128 << 10;
+
+/// Set-user-id and set-group-id.
+const SET_IDS: u16 = 0o6000;
 
 /// A directory that is open.
 #[derive(Debug)]
@@ -155,22 +161,48 @@ impl Target for Onto {
         self.names_change();
         let copied = self.parent(from).and_then(|(from, from_name)| {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-            let from = rustix::fs::openat(from, from_name, flags, Mode::empty())?;
+            let from = File::from(rustix::fs::openat(from, from_name, flags, Mode::empty())?);
             let (to, to_name) = self.parent(to)?;
-            let found = stat(&from, "")?;
-            let how = if again { OFlags::TRUNC } else { OFlags::EXCL };
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            let to = rustix::fs::openat(to, to_name, flags | how, Mode::RUSR | Mode::WUSR)?;
-            let (mut from, mut to) = (File::from(from), File::from(to));
-            io::copy(&mut from, &mut to).map_err(errno)?;
-            rustix::fs::fchmod(&to, mode_of(&found))?;
-            let times = Timestamps {
-                last_access: time_of(found.stx_atime),
-                last_modification: time_of(found.stx_mtime),
+            let write = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let make = write | OFlags::CREATE | OFlags::EXCL;
+            let to = match rustix::fs::openat(&to, to_name, make, Mode::RUSR | Mode::WUSR) {
+                Err(Errno::EXIST) if again => {
+                    let before = rustix::fs::openat(&to, to_name, flags, Mode::empty())?;
+                    if !begins_with(&from, &File::from(before)).map_err(errno)? {
+                        return Err(Errno::EXIST);
+                    }
+                    let flags = write | OFlags::NONBLOCK;
+                    rustix::fs::openat(&to, to_name, flags, Mode::empty())?
+                }
+                opened => opened?,
             };
-            rustix::fs::futimens(&to, &times)
+            finish_copy(&from, &File::from(to))
         });
         copied.map_err(number)
+    }
+
+    fn same(&mut self, path: &[Name], offset: u64, data: &[u8]) -> Result<u64, Number> {
+        let read = self.parent(path).and_then(|(parent, name)| {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = File::from(rustix::fs::openat(parent, name, flags, Mode::empty())?);
+            let mut found = vec![0; data.len()];
+            let mut length = 0;
+            while length < found.len() {
+                let at = offset + length as u64;
+                match file.read_at(&mut found[length..], at).map_err(errno)? {
+                    0 => break,
+                    more => length += more,
+                }
+            }
+            found.truncate(length);
+            Ok(found)
+        });
+        let read = read.map_err(number)?;
+        let same = read
+            .iter()
+            .zip(data)
+            .take_while(|(one, other)| one == other);
+        Ok(same.count() as u64)
     }
 
     fn write(&mut self, path: &[Name], offset: u64, data: &[u8]) -> Result<(), Number> {
@@ -238,20 +270,65 @@ impl Target for Onto {
     }
 }
 
-/// Sets attributes, in an order in which none takes another one back: a new owner takes set-id bits.
+/// Whether the other file is a copy of the first bytes of this one, or of all: one that was begun.
+fn begins_with(file: &File, other: &File) -> io::Result<bool> {
+    let mut parts = (vec![0; COPIED_AT_ONCE], vec![0; COPIED_AT_ONCE]);
+    if !other.metadata()?.is_file() {
+        return Ok(false);
+    }
+    let mut at = 0;
+    loop {
+        let length = other.read_at(&mut parts.1, at)?;
+        if length == 0 {
+            return Ok(true);
+        }
+        match file.read_exact_at(&mut parts.0[..length], at) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        if parts.0[..length] != parts.1[..length] {
+            return Ok(false);
+        }
+        at += length as u64;
+    }
+}
+
+/// Appends what a copy lacks.
+fn finish_copy(mut from: &File, mut to: &File) -> Result<(), Errno> {
+    let found = stat(from, "")?;
+    let begun = to.metadata().map_err(errno)?.len();
+    from.seek(SeekFrom::Start(begun)).map_err(errno)?;
+    to.seek(SeekFrom::Start(begun)).map_err(errno)?;
+    io::copy(&mut from, &mut to).map_err(errno)?;
+    rustix::fs::fchmod(to, mode_of(&found))?;
+    let times = Timestamps {
+        last_access: time_of(found.stx_atime),
+        last_modification: time_of(found.stx_mtime),
+    };
+    rustix::fs::futimens(to, &times)
+}
+
+/// Sets attributes, in an order in which none takes another one back: a new owner takes set-id bits. An owner that is refused
+/// does not keep the others from being set.
 fn set_at(place: &OwnedFd, set: &SetAttributes) -> Result<(), Errno> {
     let found = stat(place, "")?;
     let owner = set.owner.filter(|owner| *owner != found.stx_uid);
     let group = set.group.filter(|group| *group != found.stx_gid);
+    let mut chowned = Ok(());
     if owner.is_some() || group.is_some() {
         let (owner, group) = (owner.map(Uid::from_raw), group.map(Gid::from_raw));
-        rustix::fs::chownat(place, "", owner, group, AtFlags::EMPTY_PATH)?;
+        chowned = rustix::fs::chownat(place, "", owner, group, AtFlags::EMPTY_PATH);
     }
     if let Some(permissions) = set.permissions {
+        // What has another owner than it was to have gets no rights by that.
+        let permissions = match chowned {
+            Ok(()) => permissions,
+            Err(_) => permissions & !SET_IDS,
+        };
         chmod(place, Mode::from_raw_mode(permissions.into()))?;
     }
     if set.accessed.is_none() && set.modified.is_none() {
-        return Ok(());
+        return chowned;
     }
     let time = |time: Option<Timestamp>| match time {
         Some(time) => Timespec {
@@ -268,7 +345,8 @@ fn set_at(place: &OwnedFd, set: &SetAttributes) -> Result<(), Errno> {
         last_modification: time(set.modified),
     };
     let flags = AtFlags::EMPTY_PATH;
-    rustix::fs::utimensat(place, "", &times, flags)
+    rustix::fs::utimensat(place, "", &times, flags)?;
+    chowned
 }
 
 fn chmod(place: &OwnedFd, mode: Mode) -> Result<(), Errno> {
@@ -310,4 +388,72 @@ fn number(errno: Errno) -> Number {
 
 fn errno(error: io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
+    use super::*;
+
+    fn path(name: &str) -> Vec<Name> {
+        vec![Name::try_from(name.as_bytes()).expect("a name")]
+    }
+
+    #[test]
+    fn s63_a_copy_is_finished_and_never_made_over_what_others_have_put_there() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let read = |name: &str| fs::read(scratch.path().join(name)).expect("it is there");
+        let write = |name: &str, bytes: &[u8]| {
+            fs::write(scratch.path().join(name), bytes).expect("write");
+        };
+        let mut onto = Onto::open(scratch.path()).expect("open");
+        let bytes: Vec<u8> = (0..300_000).map(|number| (number % 251) as u8).collect();
+        write("from", &bytes);
+        write("begun", &bytes[..200_000]);
+        onto.copy(&path("from"), &path("begun"), true)
+            .expect("copy");
+        assert_eq!(read("begun"), bytes);
+        for theirs in [&b"theirs"[..], &[&bytes[..], b"more"].concat()] {
+            write("theirs", theirs);
+            for again in [false, true] {
+                let copied = onto.copy(&path("from"), &path("theirs"), again);
+                assert_eq!(copied, Err(Number::EXIST));
+                assert_eq!(read("theirs"), theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn s63_an_owner_that_is_refused_keeps_nothing_else_from_being_set() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let file = scratch.path().join("file");
+        fs::write(&file, "text").expect("write");
+        let mut onto = Onto::open(scratch.path()).expect("open");
+        let own = fs::metadata(&file).expect("it is there").uid();
+        // Of this thread alone.
+        let before = capabilities(None).expect("they can be read");
+        let mut without = before;
+        without.effective.remove(CapabilitySet::CHOWN);
+        set_capabilities(None, without).expect("fewer are let");
+        let set = SetAttributes {
+            permissions: Some(0o4640),
+            owner: Some(own + 1),
+            group: None,
+            accessed: None,
+            modified: Some(Timestamp {
+                seconds: 1_000_000,
+                nanoseconds: 5,
+            }),
+        };
+        let refused = onto.set_attributes(&path("file"), &set);
+        set_capabilities(None, before).expect("it had them");
+        assert_eq!(refused, Err(Number::PERM));
+        let found = fs::metadata(&file).expect("it is there");
+        assert_eq!((found.uid(), found.mode() & 0o7777), (own, 0o640));
+        assert_eq!((found.mtime(), found.mtime_nsec()), (1_000_000, 5));
+    }
 }

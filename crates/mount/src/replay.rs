@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
 use surmise_journal::Journal;
+use surmise_lower::Timestamp;
 use surmise_remote::errno::Errno;
-use surmise_remote::lost::{Entry, LostFile, Replays};
+use surmise_remote::lost::{Directory, Entry, LostFile, Replays};
 use surmise_remote::replay::{Became, Progress, Replay, Told};
 
 use crate::lost::{self, ReadError};
@@ -77,11 +78,12 @@ pub enum ReplayError {
     Note(#[source] io::Error),
 }
 
-/// Makes the changes of a file in a directory, and removes the file if none was left out.
+/// Makes the changes of a file in a directory, and removes the file if none was left out. If `is_source`, it is the directory that
+/// they were made in, and the server may have made the first of them.
 ///
 /// # Errors
 /// [`ReplayError`].
-pub fn replay(path: &Path, directory: &Path) -> Result<Replayed, ReplayError> {
+pub fn replay(path: &Path, directory: &Path, is_source: bool) -> Result<Replayed, ReplayError> {
     let failed = |source| ReplayError::Directory {
         directory: directory.to_owned(),
         source,
@@ -97,9 +99,12 @@ pub fn replay(path: &Path, directory: &Path) -> Result<Replayed, ReplayError> {
     })?;
     let directory_path = directory.canonicalize().map_err(failed)?;
     let here = directory_path.as_os_str().as_bytes();
-    let is_here = file.onto.as_deref() == Some(here);
+    let is_place = file.onto.as_deref() == Some(here);
+    let identity = identity_of(directory).map_err(failed)?;
+    // Another directory has the path of the one in which a replay was begun: there it begins anew.
+    let is_here = is_place && file.directory.is_none_or(|before| before == identity);
     if let Some(onto) = &file.onto
-        && !is_here
+        && !is_place
         && !file.is_over
         && !file.progress.is_empty()
     {
@@ -117,8 +122,12 @@ pub fn replay(path: &Path, directory: &Path) -> Result<Replayed, ReplayError> {
     if !was_over {
         let mut onto = Onto::open(directory).map_err(failed)?;
         let mut notes = Notes { journal, since: 0 };
-        notes.begin(here, instance)?;
-        go_on(&mut replay, &mut onto, &mut notes, file.lost.changes.len())?;
+        let changes = file.lost.changes.len();
+        notes.begin(here, instance, identity)?;
+        if is_source && file.may_be_made && replay.done() == 0 && replay.begun().is_none() {
+            skip_made(&mut replay, &mut onto, &mut notes, changes)?;
+        }
+        go_on(&mut replay, &mut onto, &mut notes, changes)?;
         onto.sync().map_err(ReplayError::Sync)?;
         notes.end()?;
     }
@@ -141,6 +150,41 @@ fn instance_of(directory: &Path) -> io::Result<Vec<u8>> {
     Ok(instance)
 }
 
+/// By what the directory is known again.
+fn identity_of(directory: &Path) -> io::Result<Directory> {
+    let wanted = StatxFlags::INO | StatxFlags::BTIME;
+    let found = rustix::fs::statx(CWD, directory, AtFlags::empty(), wanted)?;
+    let has_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+    Ok(Directory {
+        number: found.stx_ino,
+        born: has_birth.then_some(Timestamp {
+            seconds: found.stx_btime.tv_sec,
+            nanoseconds: found.stx_btime.tv_nsec,
+        }),
+    })
+}
+
+/// Leaves out what the server had made before it was given up.
+fn skip_made(
+    replay: &mut Replay<'_>,
+    onto: &mut Onto,
+    notes: &mut Notes,
+    changes: usize,
+) -> Result<(), ReplayError> {
+    let already = replay.already(onto);
+    let already = already.map_err(|errno| ReplayError::Stopped {
+        made: 0,
+        changes,
+        source: io::Error::from_raw_os_error(errno.0),
+    })?;
+    if already > 0 {
+        let progress = Progress::Already(already as u64);
+        notes.note(&progress)?;
+        replay.note(progress);
+    }
+    Ok(())
+}
+
 fn go_on(
     replay: &mut Replay<'_>,
     onto: &mut Onto,
@@ -152,7 +196,11 @@ fn go_on(
         changes,
         source: io::Error::from_raw_os_error(errno.0),
     };
-    let mut begun = replay.begun().cloned();
+    let taken_up = replay.take_up(onto);
+    let (mut begun, progress) = taken_up.map_err(|errno| stopped(replay.done(), errno))?;
+    if let Some(progress) = progress {
+        notes.note(&progress)?;
+    }
     loop {
         let again = begun.is_some();
         let step = match begun.take() {
@@ -171,6 +219,10 @@ fn go_on(
         let failed = replay.carry_out(onto, step, again);
         if let Some(errno) = failed.map_err(|errno| stopped(replay.done(), errno))? {
             notes.note(&Progress::Failed(errno))?;
+        }
+        let stamp = replay.stamp(onto);
+        if let Some(progress) = stamp.map_err(|errno| stopped(replay.done(), errno))? {
+            notes.note(&progress)?;
         }
         notes.sync_now_and_then(onto)?;
     }
@@ -194,9 +246,15 @@ struct Notes {
 }
 
 impl Notes {
-    fn begin(&mut self, onto: &[u8], boot: Vec<u8>) -> Result<(), ReplayError> {
+    fn begin(
+        &mut self,
+        onto: &[u8],
+        boot: Vec<u8>,
+        directory: Directory,
+    ) -> Result<(), ReplayError> {
         let onto = onto.to_vec();
         self.append(&Entry::Replays(Replays { onto, boot }))?;
+        self.append(&Entry::Directory(directory))?;
         self.journal.sync().map_err(ReplayError::Note)
     }
 
@@ -231,5 +289,109 @@ fn remove(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use surmise_remote::lost::{Begins, LostChanges, Undecided};
+    use surmise_remote::object::{Name, ObjectId, Prefix};
+    use surmise_remote::operation::{Change, NewKind, NewObject, Operation, Place};
+    use surmise_remote::replay::Step;
+
+    use super::*;
+
+    fn root() -> ObjectId {
+        ObjectId::found(1).expect("a number")
+    }
+
+    fn makes(number: u32, name: &str) -> Undecided {
+        let change = Change::Create {
+            place: Place {
+                parent: root(),
+                name: Name::try_from(name.as_bytes()).expect("a name"),
+            },
+            object: ObjectId::made(Prefix(1), number).expect("a small prefix"),
+            new: NewObject {
+                kind: NewKind::Regular,
+                permissions: 0o644,
+                owner: rustix::process::getuid().as_raw(),
+                group: rustix::process::getgid().as_raw(),
+            },
+        };
+        let at = Timestamp {
+            seconds: 1_000_000,
+            nanoseconds: 5,
+        };
+        Undecided {
+            operation: Operation { at, change },
+            before: None,
+        }
+    }
+
+    /// A file of two changes; a replay onto the directory was interrupted when the first one was made.
+    fn interrupted(file: &Path, directory: &Path) {
+        let lost = LostChanges {
+            places: Vec::new(),
+            changes: vec![makes(1, "one"), makes(2, "two")],
+        };
+        let begins = Begins {
+            source: "host:src".to_owned(),
+            mount_point: b"/mnt".to_vec(),
+            root: root(),
+            at: Timestamp::default(),
+            why: "a test".to_owned(),
+        };
+        let new = File::create_new(file).expect("it is new");
+        let mut journal = Journal::create(new, lost::FORMAT).expect("a log");
+        for frame in lost.frames(begins) {
+            journal.append(&frame).expect("append");
+        }
+        let mut notes = Notes { journal, since: 0 };
+        let here = directory.as_os_str().as_bytes();
+        let instance = instance_of(directory).expect("it is there");
+        let identity = identity_of(directory).expect("it is there");
+        notes.begin(here, instance, identity).expect("note");
+        let step = Step::Make {
+            beside: None,
+            moves: None,
+        };
+        for _ in 0..2 {
+            let progress = Progress::Begins(step.clone());
+            notes.note(&progress).expect("note");
+        }
+        notes.journal.sync().expect("sync");
+        fs::write(directory.join("one"), "").expect("make");
+    }
+
+    #[test]
+    fn s63_a_replay_does_not_go_on_in_another_directory_of_the_same_path() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().canonicalize().expect("it is there");
+        let (file, directory) = (path.join("a.lost"), path.join("onto"));
+        fs::create_dir(&directory).expect("make");
+        interrupted(&file, &directory);
+        fs::rename(&directory, path.join("away")).expect("rename");
+        fs::create_dir(&directory).expect("make");
+        let replayed = replay(&file, &directory, false).expect("replay");
+        assert_eq!((replayed.left(), replayed.told), (0, Vec::new()));
+        assert!(directory.join("one").exists() && directory.join("two").exists());
+    }
+
+    #[test]
+    fn s63_a_replay_goes_on_in_the_directory_of_its_beginning() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let path = scratch.path().canonicalize().expect("it is there");
+        let (file, directory) = (path.join("a.lost"), path.join("onto"));
+        fs::create_dir(&directory).expect("make");
+        interrupted(&file, &directory);
+        fs::remove_file(directory.join("one")).expect("remove");
+        let replayed = replay(&file, &directory, false).expect("replay");
+        assert_eq!((replayed.left(), replayed.told), (0, Vec::new()));
+        // The first one was made, and others have removed it.
+        assert!(!directory.join("one").exists() && directory.join("two").exists());
+        assert!(!file.exists());
     }
 }

@@ -2,28 +2,28 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags};
-use rustix::process::Signal;
 use surmise_fuse::{Capabilities, Config, ServeError, Session};
 use surmise_remote::frame::{ClientKey, PROTOCOL, Reason};
 use surmise_remote::object::ObjectId;
-use surmise_sys::signals::{self, SignalFd};
+use surmise_sys::signals;
 
 use crate::cache::{self, Cache, Writer};
 use crate::connection::{NoConnection, Told, Transport, keep_connected};
 use crate::device::{self, MountError, MountOptions};
+use crate::ending::{End, Ending, Mounted, Place, STOPS, await_end};
 use crate::filesystem::Far;
 use crate::kernel::{Forget, forget_all};
 use crate::lost::{self, Keeper};
 use crate::nodes::Nodes;
 use crate::owners::Owners;
-use crate::shell::{Shell, ToKeep, Unwelcome};
+use crate::shell::{Shell, Unwelcome};
 use crate::status::{self, Telling};
 use crate::store::Store;
 
@@ -104,20 +104,26 @@ pub fn run(
     signals::block(&STOPS)?;
     let (forgets, forget) = channel();
     let (shell, keeping) = begin_client(&wanted, forgets)?;
-    let (timer, line) = (Arc::clone(&shell), Arc::clone(&shell));
-    begin("time", move || timer.keep_time())?;
-    let transport = wanted.transport;
-    let connection = begin("connection", move || {
-        keep_connected(&line, &transport, &tell)
-    })?;
+    let tell = Arc::new(tell);
+    let connection = begin_connection(&shell, wanted.transport, Arc::clone(&tell))?;
     let (root, user) = shell.welcomed().map_err(RunError::from)?;
     let leaving = Leaving(Arc::clone(&shell));
-    let keeper = Keeper::new(lost::directory(), &wanted.source, &wanted.mount_point);
+    let keeper = Keeper::new(lost::directory(), &wanted.source, &wanted.mount_point).into();
     let device = device::mount(&wanted.source, &wanted.mount_point, wanted.how)?;
     let mounted = Mounted(Place::new(wanted.mount_point.clone()));
     let (own, group) = wanted.owner.unwrap_or_else(own_user);
     let owners = Owners::new(user, own, group);
-    let losing = begin_keeping(&shell, keeper, (root, owners.clone()))?;
+    let losing = begin_keeping(&shell, &keeper, (root, owners.clone()))?;
+    let (ends, ended) = channel();
+    let ending = Ending {
+        shell: Arc::clone(&shell),
+        keeper,
+        root,
+        owners: owners.clone(),
+        place: mounted.0.clone(),
+        device: Arc::new(device.try_clone()?),
+        ends: ends.clone(),
+    };
     let (begun, beginning) = channel();
     let far = Arc::new(Far::new(Arc::clone(&shell), root, owners, begun));
     let (told, nodes) = (Arc::clone(&shell), Nodes::new(root));
@@ -125,34 +131,29 @@ pub fn run(
         forget_all(&beginning, &forget, (&told, nodes))
     })?;
     begin_helpers(&far)?;
-    let session = Session::new(
-        device,
-        Config {
-            threads: THREADS,
-            wanted: Capabilities::SHARED,
-            ..Config::default()
-        },
-    );
     let directory = status::directory();
-    let telling = Telling::begin(
-        &directory,
-        wanted.source,
-        wanted.mount_point,
-        Arc::clone(&shell),
-    )
-    .map_err(|source| RunError::Telling { directory, source })?;
-    unmount_on_signals(&mounted)?;
+    let by_signals = ending
+        .clone()
+        .by_signals(move |error| tell(Told::NotKept(error.to_string())))?;
+    let telling = Telling::begin(&directory, wanted.source, wanted.mount_point, ending)
+        .map_err(|source| RunError::Telling { directory, source })?;
+    begin("signals", by_signals)?;
     // The kernel's first request is served when the mount is used; that it is mounted is enough.
     ready()?;
     leaving.stays();
-    let served = session.serve_beside(&*far, &|| File::open("/proc").ok().map(Into::into));
+    begin_serving(device, far, ends)?;
+    let served = await_end(&ended);
     let _ = mounted.0.has_gone();
     shell.leave();
     shell.end_of_losses();
     // It never fails but by a fault of its own, and then the changes are told as lost all the same.
     let _ = losing.join();
     let lost = shell.status().lost;
-    let joined = connection.join();
+    let joined = match shell.is_given_up() {
+        // An attempt to connect may take long, and ends with this process.
+        true => Ok(()),
+        false => connection.join(),
+    };
     // The next mount, which may come as soon as the end is told, is to find all of it.
     keeping.end();
     telling.end(lost.clone());
@@ -164,17 +165,50 @@ pub fn run(
     }
 }
 
+/// Starts the threads that keep the client connected, and tell it the time.
+fn begin_connection(
+    shell: &Arc<Shell>,
+    transport: Transport,
+    tell: Arc<impl Fn(Told) + Send + Sync + 'static>,
+) -> io::Result<JoinHandle<()>> {
+    let (timer, line) = (Arc::clone(shell), Arc::clone(shell));
+    begin("time", move || timer.keep_time())?;
+    begin("connection", move || {
+        keep_connected(&line, &transport, &*tell)
+    })
+}
+
+/// Starts the threads that serve the kernel's requests.
+fn begin_serving(device: OwnedFd, far: Arc<Far>, ends: Sender<End>) -> io::Result<()> {
+    let session = Session::new(
+        device,
+        Config {
+            threads: THREADS,
+            wanted: Capabilities::SHARED,
+            ..Config::default()
+        },
+    );
+    begin("serve", move || {
+        let served = session.serve_beside(&*far, &|| File::open("/proc").ok().map(Into::into));
+        // The receiver goes when the mount was given up.
+        let _ = ends.send(End::Served(served));
+    })?;
+    Ok(())
+}
+
 /// Starts the thread that keeps changes which are lost, until the shell says that no more are.
 fn begin_keeping(
     shell: &Arc<Shell>,
-    keeper: Keeper,
+    keeper: &Arc<Keeper>,
     (root, owners): (ObjectId, Owners),
 ) -> io::Result<JoinHandle<()>> {
-    let (keep, kept) = (channel(), Arc::clone(shell));
+    let (keep, kept, keeper) = (channel(), Arc::clone(shell), Arc::clone(keeper));
     shell.keep_by(keep.0);
     begin("lost", move || {
-        for ToKeep { line, changes, why } in keep.1 {
-            kept.kept(line, keeper.keep(changes, root, &owners, why));
+        for lost in keep.1 {
+            let why = (lost.why, lost.may_be_made);
+            let path = keeper.keep(lost.changes, root, &owners, why);
+            kept.kept(lost.line, path);
         }
     })
 }
@@ -239,36 +273,6 @@ fn begin<T: Send + 'static>(
     thread::Builder::new().name(name.to_owned()).spawn(work)
 }
 
-/// Where something is mounted; `None` when it has gone. What the place shows from then on is another's.
-#[derive(Clone)]
-struct Place(Arc<Mutex<Option<PathBuf>>>);
-
-impl Place {
-    fn new(path: PathBuf) -> Self {
-        Self(Arc::new(Mutex::new(Some(path))))
-    }
-
-    fn has_gone(&self) -> Option<PathBuf> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn detach(&self) {
-        if let Some(path) = self.has_gone() {
-            // It may be gone.
-            let _ = device::detach(&path);
-        }
-    }
-}
-
-/// A mount that goes when this does.
-struct Mounted(Place);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        self.0.detach();
-    }
-}
-
 /// Has the client leave if its mount does not come to be: otherwise the server would know one that never comes again.
 struct Leaving(Arc<Shell>);
 
@@ -284,25 +288,6 @@ impl Drop for Leaving {
             self.0.leave();
         }
     }
-}
-
-/// The signals that ask a process to end.
-const STOPS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
-
-/// Has a signal unmount. Then all goes on to its end as after an unmount: nothing that was changed is lost.
-fn unmount_on_signals(mounted: &Mounted) -> io::Result<()> {
-    let signals = SignalFd::new(&STOPS)?;
-    let place = mounted.0.clone();
-    begin("signals", move || {
-        loop {
-            let mut events = [PollFd::new(&signals, PollFlags::IN)];
-            let polled = rustix::event::poll(&mut events, None);
-            if polled.is_ok() && matches!(signals.next(), Ok(Some(_))) {
-                place.detach();
-            }
-        }
-    })?;
-    Ok(())
 }
 
 impl From<Unwelcome> for RunError {

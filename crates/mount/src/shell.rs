@@ -29,7 +29,7 @@ use crate::status::Status;
 use crate::store::Store;
 use locks::LockCalls;
 use losing::Lost;
-pub use losing::ToKeep;
+pub use losing::{GIVEN_UP, ToKeep};
 pub use waiting::Caller;
 use waiting::{Outcome, Own, Waiting, Wants};
 
@@ -68,6 +68,8 @@ struct State {
     has_left: bool,
     /// The client was told to leave.
     is_ending: bool,
+    /// The client has ended without the server.
+    is_given_up: bool,
     /// Why there was never a connection.
     gave_up: Option<NoConnection>,
     /// Why the server wants nothing more of this client.
@@ -137,6 +139,7 @@ impl Shell {
             wakes_at: None,
             has_left: false,
             is_ending: false,
+            is_given_up: false,
             gave_up: None,
             parted: None,
             lost: Lost::default(),
@@ -333,6 +336,9 @@ impl Shell {
         state.link.line = Arc::new(Line::new(Arc::clone(&self.traffic)));
         state.link.asked = None;
         state.outgoing.clear();
+        if state.is_given_up {
+            state.break_connection();
+        }
         self.tell(&mut state, Event::Connected, None);
         (state.link.number, Arc::clone(&state.link.line))
     }

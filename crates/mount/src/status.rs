@@ -1,6 +1,7 @@
 //! What a mount tells of itself, over a socket in a directory that all mounts of a user share.
 //!
-//! An asker writes one line: `status`, or `end` to hear of the end of the mount. The answer is one line of JSON.
+//! An asker writes one line: `status`, `end` to hear of the end of the mount, or `give up` to have it end without the server.
+//! The answer is one line of JSON.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -14,13 +15,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use surmise_wire::Transferred;
 
-use crate::shell::Shell;
-
 /// Where the sockets of root's mounts are.
 const ROOTS: &str = "/run/surmise/mounts";
 
 /// What the names of sockets end with.
 const SOCKET: &str = "sock";
+
+/// The question that ends a mount.
+const GIVE_UP: &str = "give up";
 
 /// How long an answer may take, and a question.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,7 +53,7 @@ pub struct Status {
     pub undecided_bytes: usize,
     /// Calls of programs that wait for the server.
     pub waiting_calls: usize,
-    /// Whether it is unmounted, and the server is told the rest.
+    /// Whether it is unmounted everywhere, and the server is told the rest.
     pub is_ending: bool,
     /// What was lost, a line each.
     pub lost: Vec<String>,
@@ -74,6 +76,26 @@ pub struct Status {
 pub struct Ended {
     /// What was lost, a line each.
     pub lost: Vec<String>,
+}
+
+/// What became of a mount that was to end without the server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GivenUp {
+    /// It ends. What the server had not decided is in a file, if there was anything.
+    Ends(Option<Kept>),
+    /// It goes on, since the changes could not be kept, for this reason.
+    GoesOn(String),
+}
+
+/// Changes that are kept in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kept {
+    /// How many.
+    pub changes: usize,
+    /// Where.
+    pub file: PathBuf,
+    /// What tells of them among [`Status::lost`].
+    pub line: String,
 }
 
 /// The directory of this user's sockets. No other user could have made it.
@@ -100,6 +122,14 @@ pub fn log_path(directory: &Path) -> PathBuf {
     directory.join(format!("{}.log", std::process::id()))
 }
 
+/// A mount that answers questions.
+pub trait Answering: Send + 'static {
+    /// How it is.
+    fn status(&self) -> Status;
+    /// Ends it without the server.
+    fn give_up(&self) -> GivenUp;
+}
+
 /// A socket that tells of a mount; its end removes it.
 #[derive(Debug)]
 pub struct Telling {
@@ -107,6 +137,8 @@ pub struct Telling {
     log: PathBuf,
     /// Those who wait for the end.
     waiting: Arc<Mutex<Vec<UnixStream>>>,
+    /// Held while a question is answered, which may be what ends the mount.
+    answering: Arc<Mutex<()>>,
 }
 
 impl Telling {
@@ -118,7 +150,7 @@ impl Telling {
         directory: &Path,
         source: String,
         mount_point: PathBuf,
-        shell: Arc<Shell>,
+        mount: impl Answering,
     ) -> io::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true).mode(0o700).create(directory)?;
@@ -130,25 +162,28 @@ impl Telling {
         let listener = UnixListener::bind(&unfinished)?;
         fs::rename(&unfinished, &path)?;
         let waiting = Arc::new(Mutex::new(Vec::new()));
-        let waiters = Arc::clone(&waiting);
+        let answering = Arc::new(Mutex::new(()));
+        let (waiters, answers) = (Arc::clone(&waiting), Arc::clone(&answering));
         thread::Builder::new()
             .name("tell".to_owned())
             .spawn(move || {
                 for asker in listener.incoming().flatten() {
-                    let told = Described {
+                    let told = || Described {
                         source: source.clone(),
                         mount_point: mount_point.clone(),
                         process,
-                        status: shell.status(),
+                        status: mount.status(),
                     };
+                    let _answering = answers.lock().unwrap_or_else(PoisonError::into_inner);
                     // An asker that has gone needs no answer.
-                    let _ = answer(asker, &told, &waiters);
+                    let _ = answer(asker, (&mount, told), &waiters);
                 }
             })?;
         Ok(Self {
             path,
             log: log_path(directory),
             waiting,
+            answering,
         })
     }
 
@@ -156,6 +191,8 @@ impl Telling {
     pub fn end(self, lost: Vec<String>) {
         // From here on an asker finds no mount.
         let _ = fs::remove_file(&self.path);
+        let answering = self.answering.lock();
+        drop(answering.unwrap_or_else(PoisonError::into_inner));
         let ended = Ended { lost };
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         for waiter in waiting.drain(..) {
@@ -171,7 +208,11 @@ impl Drop for Telling {
     }
 }
 
-fn answer(asker: UnixStream, told: &Described, waiting: &Mutex<Vec<UnixStream>>) -> io::Result<()> {
+fn answer(
+    asker: UnixStream,
+    (mount, told): (&impl Answering, impl FnOnce() -> Described),
+    waiting: &Mutex<Vec<UnixStream>>,
+) -> io::Result<()> {
     asker.set_read_timeout(Some(PATIENCE))?;
     asker.set_write_timeout(Some(PATIENCE))?;
     let mut question = String::new();
@@ -182,7 +223,8 @@ fn answer(asker: UnixStream, told: &Described, waiting: &Mutex<Vec<UnixStream>>)
             waiting.push(asker);
             Ok(())
         }
-        _ => say(&asker, told),
+        GIVE_UP => say(&asker, &mount.give_up()),
+        _ => say(&asker, &told()),
     }
 }
 
@@ -225,6 +267,16 @@ fn ask(path: &Path) -> io::Result<Described> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(b"status\n")?;
+    Ok(serde_json::from_reader(stream)?)
+}
+
+/// Has a mount end without the server, and waits until its changes are in a file.
+///
+/// # Errors
+/// When the process cannot be asked, or has ended before it could answer.
+pub fn give_up(directory: &Path, process: u32) -> io::Result<GivenUp> {
+    let mut stream = UnixStream::connect(directory.join(format!("{process}.{SOCKET}")))?;
+    stream.write_all(format!("{GIVE_UP}\n").as_bytes())?;
     Ok(serde_json::from_reader(stream)?)
 }
 

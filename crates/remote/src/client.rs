@@ -10,6 +10,7 @@ mod answers;
 mod connection;
 mod fetches;
 mod giving;
+mod giving_up;
 mod groups;
 mod intents;
 mod kept;
@@ -145,6 +146,9 @@ pub enum Event {
     /// The client is to end when all calls are answered and all its changes are in the directory. Then it says
     /// [`Effect::Left`].
     Leave,
+    /// The client ends without the server: all calls fail with `EIO`, and it says [`Effect::Left`]. What has no verdict is lost
+    /// by that, unless the shell has kept it before ([`Client::without_verdict`]).
+    GiveUp,
     /// Time has passed.
     Tick,
 }
@@ -184,7 +188,7 @@ pub enum Effect {
     /// Have the kernel forget what it knows of an object; say [`Event::Invalidated`] when it has. That must not wait for
     /// any call which waits here: the kernel holds locks for those.
     Invalidate(u64, ObjectId),
-    /// All changes are in the directory, and the server knows the client no more.
+    /// All changes are in the directory, and the server knows the client no more; or the client was given up.
     Left,
     /// Cut the connection and make another one.
     Reconnect,
@@ -365,18 +369,6 @@ impl Client {
         self.groups.sent.len() + usize::from(!self.groups.open.is_empty())
     }
 
-    /// The client ends without a verdict: takes all changes that have none.
-    pub fn abandon(&mut self) -> LostChanges {
-        let Groups { sent, open, .. } = std::mem::take(&mut self.groups);
-        let made = sent.into_iter().filter_map(|(_, sent)| match sent {
-            Sent::Made(made) => Some(made),
-            // Its call waits for a verdict.
-            Sent::Asked { .. } => None,
-        });
-        let lost = made.flatten().chain(open).collect();
-        self.with_places(lost, &[])
-    }
-
     /// Takes an event at a moment that is not before the last one's; appends what is to be done.
     pub fn event(&mut self, now: Moment, event: Event, effects: &mut Vec<Effect>) {
         self.now = self.now.max(now);
@@ -421,6 +413,7 @@ impl Client {
             Event::Unkept(pieces) => pieces.iter().for_each(|piece| self.kept.remove(piece)),
             Event::Restored(request, bytes) => self.restored(request, bytes, effects),
             Event::Leave => self.leaves = true,
+            Event::GiveUp => self.give_up(effects),
             Event::Tick => {}
         }
         self.tick(effects);

@@ -2,9 +2,9 @@
 //!
 //! # Format
 //! A file of lost changes is a log of `surmise-journal`, format `LOST`, version 1. A frame is an [`Entry`] in the wire format
-//! of the crate `postcard` (version 1). The first one is `Begins`; behind it come `Places` and then `Change`s, in their order.
+//! of the crate `postcard` (version 1). The first one is `Begins`; behind it come `Places`, then `Change`s, in their order, and `NoVerdict` where the server has not said that it made none.
 //! The client makes all of these durable before the file gets its name, so that a file which lacks any is damaged. A replay
-//! appends `Replays` and `Progress`, now and then `Synced`, and at its end `Over`. One onto another directory begins anew.
+//! appends `Replays`, `Directory` and `Progress`, now and then `Synced`, and at its end `Over`. One onto another directory begins anew.
 
 use serde::{Deserialize, Serialize};
 use surmise_lower::Timestamp;
@@ -63,6 +63,10 @@ pub enum Entry {
     Synced,
     /// It has come to its end.
     Over,
+    /// No verdict on the changes has come: the server may have made the first of them, in their order.
+    NoVerdict,
+    /// Behind `Replays`: which directory it is.
+    Directory(Directory),
 }
 
 /// Where lost changes come from.
@@ -90,6 +94,15 @@ pub struct Replays {
     pub boot: Vec<u8>,
 }
 
+/// By what a directory is known again. The device is that of the mount in [`Replays::boot`], and another one on the next mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directory {
+    /// `st_ino`.
+    pub number: u64,
+    /// When it was made, where the file system tells.
+    pub born: Option<Timestamp>,
+}
+
 /// A file of lost changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostFile {
@@ -97,8 +110,12 @@ pub struct LostFile {
     pub begins: Begins,
     /// The changes.
     pub lost: LostChanges,
+    /// Whether the server may have made the first of them.
+    pub may_be_made: bool,
     /// Where they were replayed, if they were.
     pub onto: Option<Vec<u8>>,
+    /// Which directory that was.
+    pub directory: Option<Directory>,
     /// What a replay has done so far.
     pub progress: Vec<Progress>,
     /// Whether it has come to its end.
@@ -136,6 +153,15 @@ impl LostChanges {
     pub fn bytes(&self) -> usize {
         let bytes = |change: &Undecided| change.operation.change.data_bytes();
         self.changes.iter().map(bytes).sum()
+    }
+}
+
+impl LostFile {
+    /// What was made is in another directory.
+    fn begin_anew(&mut self) {
+        self.progress.clear();
+        self.is_over = false;
+        self.directory = None;
     }
 }
 
@@ -189,7 +215,9 @@ impl Reader {
             self.file = Some(LostFile {
                 begins,
                 lost: LostChanges::default(),
+                may_be_made: false,
                 onto: None,
+                directory: None,
                 progress: Vec::new(),
                 is_over: false,
             });
@@ -201,16 +229,23 @@ impl Reader {
                 file.lost.places.extend(places);
             }
             Entry::Change(change) if !is_replayed => file.lost.changes.push(change),
+            Entry::NoVerdict if !is_replayed => file.may_be_made = true,
             Entry::Replays(replays) => {
                 if file.onto.as_ref().is_some_and(|onto| *onto != replays.onto) {
-                    file.progress.clear();
-                    file.is_over = false;
+                    file.begin_anew();
                     self.synced = 0;
                 } else if self.made_in != replays.boot {
                     file.progress.truncate(self.synced);
                 }
                 self.made_in = replays.boot;
                 file.onto = Some(replays.onto);
+            }
+            Entry::Directory(directory) if is_replayed => {
+                if file.directory.is_some_and(|before| before != directory) {
+                    file.begin_anew();
+                    self.synced = 0;
+                }
+                file.directory = Some(directory);
             }
             Entry::Progress(progress) if is_replayed => file.progress.push(progress),
             Entry::Synced if is_replayed => self.synced = file.progress.len(),

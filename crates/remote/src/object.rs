@@ -82,6 +82,15 @@ pub struct Name(Box<[u8]>);
 pub struct BadName(Vec<u8>);
 
 impl Name {
+    /// Another name: these bytes, as far as there is room, and the ending.
+    ///
+    /// # Errors
+    /// [`BadName`].
+    pub fn with_ending(name: &[u8], ending: &str) -> Result<Self, BadName> {
+        let length = name.len().min(NAME_BYTES_MAX.saturating_sub(ending.len()));
+        [&name[..length], ending.as_bytes()].concat().try_into()
+    }
+
     /// Its bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0

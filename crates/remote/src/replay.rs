@@ -7,10 +7,12 @@
 //! A replay takes [`Step`]s. The caller notes each before it is carried out. So a replay that was interrupted takes up the step that
 //! was noted last, of which it is not known whether it was carried out; every step can be carried out once more.
 
+mod already;
 mod carry;
 mod decide;
 mod names;
 mod shown;
+mod stamps;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -24,6 +26,7 @@ use crate::operation::{Change, NewKind, Place, SetAttributes};
 use crate::tree::without_set_ids;
 use names::Names;
 pub use shown::{Line, lines};
+pub use stamps::Stamp;
 
 /// Where changes are made: a directory. A path is the names from there on, and no symbolic link on it is followed.
 ///
@@ -33,8 +36,11 @@ pub trait Target {
     fn look(&mut self, path: &[Name]) -> Result<Option<Found>, Errno>;
     /// Makes an object without data, for its owner alone; `EEXIST` where there is one.
     fn make(&mut self, path: &[Name], kind: &NewKind) -> Result<(), Errno>;
-    /// Makes a copy of a file, as far as that is not done; `again` tells that an earlier one of the name is such a copy.
+    /// Makes a copy of a file, as far as that is not done; `again` tells that a file of the name may be such a copy. `EEXIST` where
+    /// that is something else.
     fn copy(&mut self, from: &[Name], to: &[Name], again: bool) -> Result<(), Errno>;
+    /// How many of the first of these bytes the file has there.
+    fn same(&mut self, path: &[Name], offset: u64, data: &[u8]) -> Result<u64, Errno>;
     /// Writes bytes of a file.
     fn write(&mut self, path: &[Name], offset: u64, data: &[u8]) -> Result<(), Errno>;
     /// Gives a file another size.
@@ -132,6 +138,12 @@ pub enum Progress {
     Begins(Step),
     /// What was begun last is not carried out, for this reason.
     Failed(Errno),
+    /// So many of the changes were made before the replay.
+    Already(u64),
+    /// What was begun last is carried out, and its file is so.
+    Has(ObjectId, Stamp),
+    /// What was begun last is decided anew, since others may have changed the same.
+    Unsure,
 }
 
 /// Something that a person has to know.
@@ -169,6 +181,10 @@ pub struct Replay<'l> {
     names: Names,
     /// Files that no others have changed, since the replay has made them, or has looked.
     ours: HashSet<ObjectId>,
+    /// Files as the replay has left them.
+    stamps: HashMap<ObjectId, Stamp>,
+    /// The file that the last step was about.
+    touched: Option<ObjectId>,
     /// Objects that the replay has made. They get their permissions at the end.
     made: HashSet<ObjectId>,
     /// What objects get at the end.
@@ -193,6 +209,8 @@ impl<'l> Replay<'l> {
             lost,
             names: Names::new(root, &lost.places),
             ours: HashSet::new(),
+            stamps: HashMap::new(),
+            touched: None,
             made: HashSet::new(),
             last: BTreeMap::new(),
             next: 0,
@@ -213,6 +231,18 @@ impl<'l> Replay<'l> {
                 }
             }
             Progress::Failed(errno) => self.fail(errno),
+            Progress::Already(count) => {
+                // What was read from a file may have more.
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                self.were_made(count.min(self.lost.changes.len()));
+            }
+            Progress::Has(object, stamp) => {
+                if let Some(done) = self.begun.take() {
+                    self.did(&done);
+                }
+                self.stamps.insert(object, stamp);
+            }
+            Progress::Unsure => self.begun = None,
         }
     }
 
@@ -243,12 +273,18 @@ impl<'l> Replay<'l> {
             Step::Make { .. } | Step::Leave(_) => 0,
         };
         self.tell(step);
+        self.touched = match step {
+            Step::Anew { object, .. } | Step::Copy { object, .. } => Some(*object),
+            Step::Make { .. } => self.change().and_then(|one| written(&one.operation.change)),
+            Step::Leave(_) => None,
+        };
         match step {
             Step::Anew {
                 object,
                 place,
                 directory,
             } => {
+                self.stamps.remove(object);
                 self.names.put_beside(*object, place.clone());
                 self.ours.insert(*object);
                 self.made.insert(*object);
@@ -257,6 +293,7 @@ impl<'l> Replay<'l> {
                 set.permissions = set.permissions.or(permissions);
             }
             Step::Copy { object, place } => {
+                self.stamps.remove(object);
                 self.names.put_beside(*object, place.clone());
                 self.ours.insert(*object);
             }
@@ -348,5 +385,15 @@ impl<'l> Replay<'l> {
             _ => return,
         };
         self.told.push(Told { path, what });
+    }
+}
+
+/// What a change makes or writes.
+fn written(change: &Change) -> Option<ObjectId> {
+    match change {
+        Change::Create { object, .. }
+        | Change::Write { object, .. }
+        | Change::Resize { object, .. } => Some(*object),
+        _ => None,
     }
 }

@@ -176,6 +176,9 @@ impl Arguments {
                 // A command has said so itself.
                 Told::Apart(NoConnection::Tls(why)) => format!("not connected again so far: {why}"),
                 Told::Apart(_) => return,
+                Told::NotKept(why) => format!(
+                    "told to end, and waits for {host}: the changes can't be kept in a file: {why}"
+                ),
             };
             // Standard error may be gone; the mount goes on.
             let _ = writeln!(io::stderr(), "surmise: {text}");

@@ -7,21 +7,41 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use surmise_mount::device::{self, MountError};
-use surmise_mount::status::{self, Described, Ended, Waiting};
+use surmise_mount::status::{self, Described, Ended, GivenUp, Kept, Status, Waiting};
 
 use crate::failure::Failure;
+use crate::report;
 use crate::size;
+use crate::summary::count;
 
 /// Unmount a directory of another machine
 ///
 /// Returns when all changes are in the directory at the server. Where the server cannot be reached, that may take long; the
 /// command can be ended meanwhile, and the changes go on to wait in the background.
 #[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct Arguments {
+    /// Do not wait for the server: keep the changes that it has not taken in a file, for `surmise mounts --replay`
+    ///
+    /// The file is on disk before the mount ends; if it cannot be written, the mount goes on. Calls of programs that wait fail with
+    /// EIO. It also ends a mount that is unmounted and waits for its server in the background. The server may have taken some of the
+    /// changes in the file already: a replay on a mount of the same directory leaves those out.
+    #[arg(long)]
+    give_up: bool,
+
     /// Where it is mounted
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }
+
+const AFTER_HELP: &str = "\
+Examples:
+  surmise umount ~/src
+  surmise umount --give-up ~/src     when the server does not come back
+
+Exit status:
+  0  unmounted, and everything is in the directory at the server; with --give-up: or in the file that is named
+  1  still mounted, or changes were lost, or what became of them is not known";
 
 /// When a person begins to wonder.
 const LOOKS_EVERY: Duration = Duration::from_secs(2);
@@ -32,23 +52,31 @@ impl Arguments {
         let place = self.directory.display();
         let mount_point = absolute(&self.directory)?;
         let failed = |error: io::Error| Failure::new(format_args!("read the mounts: {error}"));
-        if device::source_of(&mount_point)
+        let is_mounted = device::source_of(&mount_point)
             .map_err(Failure::new)?
-            .is_none()
-        {
-            return Err(Failure::new(format_args!("{place} is no mount of surmise"))
-                .hint("`surmise mounts` lists them"));
-        }
+            .is_some();
         let directory = status::directory();
         let all = status::all(&directory).map_err(failed)?;
         // The last one, if one is mounted on another. An earlier mount of the place may still be sending changes.
-        let is_it = |one: &Described| one.mount_point == mount_point && !one.status.is_ending;
+        let is_it = |one: &Described| {
+            one.mount_point == mount_point
+                && (!one.status.is_ending || self.ends_ending(is_mounted))
+        };
         let process = all.into_iter().rfind(is_it);
+        if !is_mounted && process.is_none() {
+            return Err(Failure::new(format_args!("{place} is no mount of surmise"))
+                .hint("`surmise mounts` lists them"));
+        }
         let ending = process.map(|process| {
             let waiting = Waiting::begin(&directory, process.process);
             waiting.map(|waiting| (process, waiting))
         });
-        let ending = ending.transpose().map_err(failed)?;
+        let ending = match ending.transpose().map_err(failed)? {
+            Some((process, waiting)) if self.give_up => {
+                return give_up(&directory, &process, waiting);
+            }
+            ending => ending,
+        };
         device::unmount(&mount_point).map_err(|error| match error {
             MountError::Io(_, why) if why.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
                 Failure::new(format_args!("{place} is in use"))
@@ -64,6 +92,69 @@ impl Arguments {
             .hint("the process that served it is another user's, or was killed")),
         }
     }
+
+    /// Whether a mount is meant that is unmounted already, and waits for its server.
+    fn ends_ending(&self, is_mounted: bool) -> bool {
+        self.give_up && !is_mounted
+    }
+}
+
+/// Has a process end without the server.
+fn give_up(
+    directory: &Path,
+    process: &Described,
+    mut waiting: Waiting,
+) -> Result<ExitCode, Failure> {
+    let source = &process.source;
+    let place = process.mount_point.display();
+    let given_up = status::give_up(directory, process.process);
+    let given_up = given_up.map_err(|error| unknown(source, &error))?;
+    let kept = match given_up {
+        GivenUp::Ends(kept) => kept,
+        GivenUp::GoesOn(why) => {
+            return Err(Failure::new(format_args!(
+                "{place} is still mounted: the changes can't be kept in a file: {why}"
+            ))
+            .hint("with XDG_STATE_HOME another directory is used, which has to be set for `surmise mount`"));
+        }
+    };
+    let ended = loop {
+        let ended = waiting.wait(LOOKS_EVERY);
+        if let Some(ended) = ended.map_err(|error| unknown(source, &error))? {
+            break ended;
+        }
+    };
+    let is_other = |line: &String| kept.as_ref().is_none_or(|kept| kept.line != *line);
+    let lost: Vec<_> = ended.lost.into_iter().filter(is_other).collect();
+    tell_kept(process, kept.as_ref());
+    match lost.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => Err(lost_changes(source, lost)),
+    }
+}
+
+fn tell_kept(process: &Described, kept: Option<&Kept>) {
+    let source = &process.source;
+    let Some(kept) = kept else {
+        return report::note(format_args!("nothing waited for {source}"));
+    };
+    let file = kept.file.display();
+    report::note(format_args!(
+        "{} that {source} has not confirmed {} in {file}; when it is mounted again: surmise mounts --replay {file}",
+        count(kept.changes, "change"),
+        if kept.changes == 1 { "is" } else { "are" },
+    ));
+}
+
+fn unknown(source: &str, error: &io::Error) -> Failure {
+    Failure::new(format_args!(
+        "whether all changes are on {source} is not known: {error}"
+    ))
+    .hint("the process that served the mount was killed")
+}
+
+fn lost_changes(source: &str, lost: Vec<String>) -> Failure {
+    Failure::new(format_args!("changes or locks were lost on {source}")).details(lost)
 }
 
 /// The path without links, but for a mount whose process has ended: of that nothing can be asked.
@@ -94,21 +185,11 @@ fn wait_for(
 ) -> Result<ExitCode, Failure> {
     let mut looks = 0_u32;
     loop {
-        let ended = waiting.wait(LOOKS_EVERY).map_err(|error| {
-            Failure::new(format_args!(
-                "whether all changes are on {} is not known: {error}",
-                process.source
-            ))
-            .hint("the process that served the mount was killed")
-        })?;
-        if let Some(Ended { lost }) = ended {
+        let ended = waiting.wait(LOOKS_EVERY);
+        if let Some(Ended { lost }) = ended.map_err(|error| unknown(&process.source, &error))? {
             return match lost.is_empty() {
                 true => Ok(ExitCode::SUCCESS),
-                false => Err(Failure::new(format_args!(
-                    "changes or locks were lost on {}",
-                    process.source
-                ))
-                .details(lost)),
+                false => Err(lost_changes(&process.source, lost)),
             };
         }
         looks += 1;
@@ -126,17 +207,27 @@ fn wait_for(
             return Ok(ExitCode::SUCCESS);
         }
         if looks == 1 {
-            writeln!(
-                io::stderr(),
-                "surmise: {} of changes wait for {}{}",
-                size::shown(now.undecided_bytes as u64),
-                process.source,
-                if now.is_connected {
-                    ""
-                } else {
-                    ", which is not reached"
-                },
-            )?;
+            tell_waiting(process, &now)?;
         }
+    }
+}
+
+fn tell_waiting(process: &Described, now: &Status) -> io::Result<()> {
+    let source = &process.source;
+    let bytes = size::shown(now.undecided_bytes as u64);
+    let place = process.mount_point.display();
+    match (now.is_connected, now.undecided_groups) {
+        (true, 0) => writeln!(
+            io::stderr(),
+            "surmise: all changes are on the disk of {source}; the process that served it has not ended yet"
+        ),
+        (true, _) => writeln!(
+            io::stderr(),
+            "surmise: {bytes} of changes wait for {source}"
+        ),
+        (false, _) => writeln!(
+            io::stderr(),
+            "surmise: {bytes} of changes wait for {source}, which is not reached; `surmise umount --give-up {place}` keeps them in a file instead"
+        ),
     }
 }

@@ -2,6 +2,7 @@
 
 mod breaks;
 mod cache;
+mod giving_up;
 mod histories;
 mod locks;
 mod lost;

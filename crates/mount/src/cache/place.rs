@@ -1,14 +1,14 @@
 //! Where caches are: in the user's directory for them, one for each source.
 
-use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use surmise_remote::piece::Digest;
+
+use crate::own;
 
 /// Where root's caches are when root has no home directory of its own.
 const ROOTS: &str = "/var/cache";
@@ -42,27 +42,17 @@ pub(super) fn open(homes: &[PathBuf], source: &str) -> io::Result<Option<Opened>
 }
 
 fn open_in(home: &Path, source: &str) -> io::Result<Option<Opened>> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o700).create(home)?;
+    let mut directory = own::open(home)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // Where another user could have put a link, root does not go.
-    let is_root = rustix::process::geteuid().is_root();
-    let follow = if is_root {
-        OFlags::NOFOLLOW
-    } else {
-        OFlags::empty()
-    };
-    let mut directory = rustix::fs::open(home, flags | follow, Mode::empty())?;
-    check_owner(&directory)?;
-    let own = directory_name(source);
-    for name in OURS.into_iter().chain([&own[..]]) {
+    let of_source = directory_name(source);
+    for name in OURS.into_iter().chain([&of_source[..]]) {
         match rustix::fs::mkdirat(&directory, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
         let flags = flags | OFlags::NOFOLLOW;
         directory = rustix::fs::openat(&directory, name, flags, Mode::empty())?;
-        check_owner(&directory)?;
+        own::check(&directory)?;
         // It holds what others may not read.
         rustix::fs::fchmod(&directory, Mode::RWXU)?;
     }
@@ -87,22 +77,11 @@ pub fn homes() -> Vec<PathBuf> {
         path.filter(|path| path.is_absolute())
     };
     // By sudo, root may have the home directory of another user.
-    let own = |home: &PathBuf| home.metadata().is_ok_and(|found| is_own(found.uid()));
-    let home = absolute("HOME").filter(own).map(|home| home.join(".cache"));
+    let home = absolute("HOME").filter(|home| own::has(home));
+    let home = home.map(|home| home.join(".cache"));
     let roots = rustix::process::geteuid().is_root().then(|| ROOTS.into());
     let homes = absolute("XDG_CACHE_HOME").or(home).into_iter();
     homes.chain(roots).collect()
-}
-
-fn check_owner(directory: &OwnedFd) -> io::Result<()> {
-    match is_own(rustix::fs::fstat(directory)?.st_uid) {
-        true => Ok(()),
-        false => Err(io::ErrorKind::PermissionDenied.into()),
-    }
-}
-
-fn is_own(user: u32) -> bool {
-    user == rustix::process::geteuid().as_raw()
 }
 
 /// A name that tells a person which source it is, and is no other one's.

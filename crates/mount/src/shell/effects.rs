@@ -184,7 +184,7 @@ impl State {
         waiting.answer(outcome);
     }
 
-    fn break_connection(&mut self) {
+    pub(super) fn break_connection(&mut self) {
         if let Some(breaker) = &mut self.link.breaker {
             breaker();
         }

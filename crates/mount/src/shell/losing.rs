@@ -1,14 +1,16 @@
 //! Changes and locks that are lost: what people are told of them. Another thread keeps the changes in a file, since the shell must not wait
 //! for a disk.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
 
-use surmise_remote::client;
+use surmise_remote::client::{self, Event};
 use surmise_remote::lost::LostChanges;
 
 use super::Shell;
 use crate::lost::KeepError;
+use crate::status::Kept;
 
 /// How many losses are told one by one.
 const LINES_MAX: usize = 1000;
@@ -30,6 +32,8 @@ pub struct ToKeep {
     pub changes: LostChanges,
     /// Why they were lost, for people.
     pub why: String,
+    /// Whether the server may have made the first of them.
+    pub may_be_made: bool,
 }
 
 /// Why something was lost.
@@ -45,6 +49,7 @@ impl Lost {
     }
 
     pub(super) fn changes(&mut self, changes: LostChanges, why: Reason) {
+        let may_be_made = matches!(why, Reason::Ended | Reason::Lost(client::Lost::Expired));
         let why = match why {
             Reason::Lost(client::Lost::Expired) => EXPIRED.to_owned(),
             Reason::Lost(client::Lost::Refused(errno)) => {
@@ -65,7 +70,12 @@ impl Lost {
         });
         if let Some(keeper) = self.keeper.as_ref().filter(|_| count > 0) {
             // The receiver lives until the end of all losses.
-            let _ = keeper.send(ToKeep { line, changes, why });
+            let _ = keeper.send(ToKeep {
+                line,
+                changes,
+                why,
+                may_be_made,
+            });
         }
     }
 
@@ -84,12 +94,72 @@ impl Lost {
 
 const EXPIRED: &str = "this machine was not heard of for too long while others waited";
 
+/// Why changes are in a file that the server may still make, or has made.
+pub const GIVEN_UP: &str = "given up before the server had answered";
+
+fn told_kept(line: String, file: &Path) -> String {
+    format!("{line}; kept in {}", file.display())
+}
+
 fn counted(count: usize, of_what: &str, why: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {of_what}{plural}: {why}")
 }
 
+/// Without a connection for so long, a mount that is told to end by `SIGTERM` is taken for one that never gets any.
+const APART_MAX: Duration = Duration::from_secs(5);
+
+/// How long the server may take for the rest of the changes of such a mount, once no program uses that any more. What sends
+/// the signal kills next: systemd after 90 seconds.
+const REST_MAX: Duration = Duration::from_secs(60);
+
 impl Shell {
+    /// Has the client end without the server, once `keep` has made durable what that has not decided. The client does nothing
+    /// meanwhile, so no change comes later than those in the file. `None` if there are none.
+    ///
+    /// # Errors
+    /// That of `keep`. All goes on as before then.
+    pub fn give_up_server(
+        &self,
+        keep: impl FnOnce(LostChanges) -> Result<PathBuf, KeepError>,
+    ) -> Result<Option<Kept>, KeepError> {
+        let mut state = self.lock();
+        if state.has_left {
+            return Ok(None);
+        }
+        let changes = state.client.without_verdict();
+        let count = changes.changes.len();
+        let mut kept = None;
+        if count > 0 {
+            let file = keep(changes)?;
+            let line = told_kept(counted(count, "change", GIVEN_UP), &file);
+            state.lost.tell(line.clone());
+            kept = Some(Kept {
+                changes: count,
+                file,
+                line,
+            });
+        }
+        state.is_ending = true;
+        state.is_given_up = true;
+        self.tell(&mut state, Event::GiveUp, None);
+        state.break_connection();
+        Ok(kept)
+    }
+
+    /// Whether the client has ended without the server.
+    pub fn is_given_up(&self) -> bool {
+        self.lock().is_given_up
+    }
+
+    /// Whether a mount that was told to end at this moment is to wait for the server no longer.
+    pub fn waits_in_vain(&self, since: Instant) -> bool {
+        let state = self.lock();
+        let link = &state.link;
+        let apart = (!link.is_up).then(|| link.since.max(since).elapsed());
+        apart >= Some(APART_MAX) || (state.is_ending && since.elapsed() >= REST_MAX)
+    }
+
     /// Whom changes that are lost are sent to.
     pub fn keep_by(&self, keeper: Sender<ToKeep>) {
         self.lock().lost.keeper = Some(keeper);
@@ -102,7 +172,7 @@ impl Shell {
             return;
         };
         line.push_str(&match kept {
-            Ok(path) => format!("; kept in {}", path.display()),
+            Ok(path) => told_kept(String::new(), &path),
             Err(error) => format!("; not kept: {error}"),
         });
     }

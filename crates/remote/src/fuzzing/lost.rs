@@ -49,6 +49,10 @@ impl Target for Full {
         Ok(())
     }
 
+    fn same(&mut self, _: &[Name], _: u64, data: &[u8]) -> Result<u64, Errno> {
+        Ok(data.len() as u64 / 2)
+    }
+
     fn write(&mut self, path: &[Name], _: u64, _: &[u8]) -> Result<(), Errno> {
         self.must_be_own(path)
     }
@@ -112,8 +116,10 @@ pub fn lost_file(bytes: &[u8]) -> bool {
     for progress in file.progress {
         replay.note(progress);
     }
-    let mut begun = replay.begun().cloned();
     let mut full = Full::default();
+    let already = replay.already(&mut full).unwrap_or(0);
+    assert!(already <= file.lost.changes.len());
+    let mut begun = replay.take_up(&mut full).map_or(None, |(begun, _)| begun);
     // A change takes at most some tries, before each of which directories may be made anew.
     for _ in 0..MESSAGE_BYTES_MAX {
         let again = begun.is_some();
@@ -123,7 +129,8 @@ pub fn lost_file(bytes: &[u8]) -> bool {
         };
         match step {
             Ok(Some(step)) => {
-                if replay.carry_out(&mut full, step, again).is_err() {
+                let carried = replay.carry_out(&mut full, step, again);
+                if carried.is_err() || replay.stamp(&mut full).is_err() {
                     return true;
                 }
             }

@@ -120,6 +120,24 @@ impl Replay<'_> {
         Ok(())
     }
 
+    /// The paths that a name moves from and to.
+    pub(super) fn move_of(
+        &self,
+        change: &Change,
+        beside: Option<&Name>,
+    ) -> Option<(Vec<Name>, Vec<Name>)> {
+        let Change::Rename {
+            from, to, replaced, ..
+        } = change
+        else {
+            return None;
+        };
+        let (from, to) = (self.names.meant(from), self.names.goal(to, *replaced));
+        let from = self.names.path_at(from.parent, &from.name)?;
+        let to = self.names.path_at(to.parent, beside.unwrap_or(&to.name))?;
+        Some((from, to))
+    }
+
     fn path_at(&self, parent: crate::object::ObjectId, name: &Name) -> Result<Vec<Name>, Errno> {
         self.names.path_at(parent, name).ok_or(Errno::NOENT)
     }
@@ -151,19 +169,21 @@ impl Replay<'_> {
                     outcome => outcome,
                 }
             }
-            Change::Rename {
-                from, to, replaced, ..
-            } => {
-                let (from, to) = (self.names.meant(from), self.names.goal(to, *replaced));
-                let from = self.path_at(from.parent, &from.name)?;
-                let to = self.path_at(to.parent, beside.unwrap_or(&to.name))?;
+            change @ Change::Rename { .. } => {
+                let (from, to) = self.move_of(change, beside).ok_or(Errno::NOENT)?;
                 rename(target, (&from, &to), moves.ok_or(Errno::INVAL)?, again)
             }
             Change::SetAttributes { object, set } => {
-                // What the replay has made gets them at the end. Until then it can be written.
-                let now = match self.made.contains(object) {
-                    true => SetAttributes::default(),
-                    false => *set,
+                // What the replay has made gets them at the end. Until then it can be written. What it has written gets its
+                // times then.
+                let now = match (self.made.contains(object), self.ours.contains(object)) {
+                    (true, _) => SetAttributes::default(),
+                    (false, true) => SetAttributes {
+                        accessed: None,
+                        modified: None,
+                        ..*set
+                    },
+                    (false, false) => *set,
                 };
                 target.set_attributes(&path_of(*object)?, &now)
             }
@@ -222,14 +242,21 @@ fn rename(
     (how, number): (Moves, u64),
     again: bool,
 ) -> Result<(), Errno> {
-    if again {
-        let mut is_at = |path| {
-            let found = target.look(path)?;
-            Ok(found.is_some_and(|found| found.number == number))
-        };
-        if is_at(to)? && !is_at(from)? {
-            return Ok(());
-        }
+    if again && has_moved(target, (from, to), number)? {
+        return Ok(());
     }
     target.rename(from, to, how)
+}
+
+/// Whether what had the first of these names has the other one.
+pub(super) fn has_moved(
+    target: &mut impl Target,
+    (from, to): (&[Name], &[Name]),
+    number: u64,
+) -> Result<bool, Errno> {
+    let mut is_at = |path| {
+        let found = target.look(path)?;
+        Ok(found.is_some_and(|found| found.number == number))
+    };
+    Ok(is_at(to)? && !is_at(from)?)
 }

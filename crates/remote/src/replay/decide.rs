@@ -207,7 +207,7 @@ impl Replay<'_> {
         let is_it = self.names.has(object, &place)
             || self.names.is_unknown(object)
             || self.is_another_name(target, object, &found)?;
-        match is_it {
+        match is_it && !self.is_another(object, &found) {
             true => Ok(found),
             false => Err(gone()),
         }
@@ -310,13 +310,6 @@ impl Replay<'_> {
         let path = self.names.path(object).ok_or_else(gone)?;
         let found = target.look(&path)?.ok_or_else(gone)?;
         Ok((path, found))
-    }
-
-    /// Whether nobody but the replay has changed a file since the changes were lost.
-    fn is_unchanged(&self, object: ObjectId, found: &Found, before: Option<Before>) -> bool {
-        let is_before =
-            |before: Before| before.size == found.size && before.modified == found.modified;
-        self.ours.contains(&object) || before.is_some_and(is_before)
     }
 
     /// Whether what has a name is the object of the change, and may go.

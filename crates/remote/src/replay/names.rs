@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::lost::Undecided;
-use crate::object::{NAME_BYTES_MAX, Name, ObjectId};
+use crate::object::{Name, ObjectId};
 use crate::operation::{Change, Place};
 
 /// The deepest path, in names.
@@ -219,8 +219,6 @@ fn joined(path: &[Name]) -> Vec<u8> {
 
 /// The name of something that cannot have this one.
 pub(super) fn conflict(name: &[u8], number: u32) -> Name {
-    let ending = format!(".conflict-{number}");
-    let length = name.len().min(NAME_BYTES_MAX - ending.len());
-    let bytes = [&name[..length], ending.as_bytes()].concat();
-    Name::try_from(bytes).expect("a part of a name with letters behind it is a name")
+    let name = Name::with_ending(name, &format!(".conflict-{number}"));
+    name.expect("a part of a name with letters behind it is a name")
 }

@@ -31,7 +31,8 @@ fn replay(lost: &LostChanges, noted: &mut Vec<Progress>, onto: &mut Model) -> (b
         .iter()
         .cloned()
         .for_each(|progress| replay.note(progress));
-    let mut begun = replay.begun().cloned();
+    let (mut begun, progress) = replay.take_up(onto).expect("looks never fail");
+    noted.extend(progress);
     loop {
         let (step, again) = match begun.take() {
             Some(step) => (step, true),
@@ -44,7 +45,7 @@ fn replay(lost: &LostChanges, noted: &mut Vec<Progress>, onto: &mut Model) -> (b
             },
         };
         match replay.carry_out(onto, step, again) {
-            Ok(None) => {}
+            Ok(None) => noted.extend(replay.stamp(onto).expect("looks never fail")),
             Ok(Some(errno)) => noted.push(Progress::Failed(errno)),
             Err(errno) => {
                 assert_eq!(errno, KILLED);
@@ -92,6 +93,68 @@ fn s63_a_replay_that_is_killed_at_any_call_and_goes_on_makes_each_change_once() 
             replay(&client.lost, &mut noted, &mut onto);
         }
     }
+}
+
+#[test]
+fn s63_what_the_server_had_made_before_is_not_made_again() {
+    let mut found = 0;
+    for seed in 0..SEEDS / 5 {
+        let (_, client, _) = worked(seed, true);
+        let states = client.before.iter().chain([&client.model]);
+        for (made, state) in states.enumerate() {
+            let mut onto = state.clone();
+            let already = Replay::new(root(), &client.lost).already(&mut onto);
+            let already = already.expect("looks never fail");
+            assert!(already <= made, "seed {seed}: {already} of {made}");
+            found += already;
+            let mut noted = vec![Progress::Already(already as u64)];
+            let (is_over, told) = replay(&client.lost, &mut noted, &mut onto);
+            assert!(is_over);
+            assert_eq!(told, [], "seed {seed}, made {made}");
+            assert_eq!(onto.tree(), client.model.tree(), "seed {seed}, made {made}");
+        }
+    }
+    assert!(found > 10_000, "{found}");
+}
+
+#[test]
+fn s63_what_others_write_while_a_replay_is_interrupted_is_there_afterwards() {
+    let mut written = 0;
+    for seed in 0..SEEDS / 5 {
+        let (before, client, mut random) = worked(seed, false);
+        for fuel in 1.. {
+            let mut onto = before.clone();
+            let mut noted = Vec::new();
+            onto.fuel = Some(fuel);
+            if replay(&client.lost, &mut noted, &mut onto).0 {
+                break;
+            }
+            onto.fuel = None;
+            let files = onto.tree().into_iter();
+            let files = files.filter(|(_, thing)| thing.kind == NewKind::Regular);
+            let paths: Vec<_> = files.map(|(path, _)| path).collect();
+            let mut texts = Vec::new();
+            for path in paths.iter().filter(|_| random.bool()) {
+                texts.push(format!("[{}]", texts.len()));
+                onto.append(path, texts.last().expect("one"));
+            }
+            written += texts.len();
+            let (is_over, _) = replay(&client.lost, &mut noted, &mut onto);
+            assert!(is_over);
+            let all: Vec<_> = onto.tree().into_values().map(|thing| thing.data).collect();
+            for text in texts {
+                let has = |data: &Vec<u8>| {
+                    let mut parts = data.windows(text.len());
+                    parts.any(|part| part == text.as_bytes())
+                };
+                assert!(
+                    all.iter().any(has),
+                    "seed {seed}, fuel {fuel}: {text} is gone"
+                );
+            }
+        }
+    }
+    assert!(written > 1000, "{written}");
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct Model {
     /// After so many changes the replay is killed.
     pub fuel: Option<u64>,
     pub clock: i64,
+    /// When a name of the root was changed last.
+    pub root_modified: Timestamp,
 }
 
 /// No file system gives this: the replay is killed.
@@ -74,6 +76,22 @@ impl Model {
             seconds: self.clock,
             nanoseconds: 1,
         }
+    }
+
+    /// Gives the directory of a path the time of a change.
+    pub fn stamp_parent(&mut self, path: &[Name], at: Timestamp) {
+        match self.thing(&path[..path.len() - 1]) {
+            Ok(parent) => parent.modified = at,
+            Err(_) => self.root_modified = at,
+        }
+    }
+
+    /// Others write to the end of a file.
+    pub fn append(&mut self, path: &[Name], text: &str) {
+        let modified = self.time();
+        let thing = self.thing(path).expect("it is there");
+        thing.data.extend(text.as_bytes());
+        thing.modified = modified;
     }
 
     pub fn move_all(&mut self, from: &[Name], to: &[Name]) {
@@ -134,7 +152,7 @@ impl Target for Model {
                 kind: FileKind::Directory,
                 number: 0,
                 size: 0,
-                modified: Timestamp::default(),
+                modified: self.root_modified,
                 target: None,
             }));
         }
@@ -168,13 +186,29 @@ impl Target for Model {
     fn copy(&mut self, from: &[Name], to: &[Name], again: bool) -> Result<(), Errno> {
         self.changes(|model| {
             let thing = model.thing(from)?.clone();
-            if model.number(to).is_some() && !again {
-                return Err(Errno::EXIST);
+            if model.number(to).is_some() {
+                let is_copy = model.thing(to)?.data == thing.data;
+                return if again && is_copy {
+                    Ok(())
+                } else {
+                    Err(Errno::EXIST)
+                };
             }
             model.put(to, NewKind::Regular);
             *model.thing(to)? = thing;
             Ok(())
         })
+    }
+
+    fn same(&mut self, path: &[Name], offset: u64, data: &[u8]) -> Result<u64, Errno> {
+        let offset = usize::try_from(offset).expect("small");
+        let found = &self.thing(path)?.data;
+        let found = found.get(offset..).unwrap_or_default();
+        let same = found
+            .iter()
+            .zip(data)
+            .take_while(|(one, other)| one == other);
+        Ok(same.count() as u64)
     }
 
     fn write(&mut self, path: &[Name], offset: u64, data: &[u8]) -> Result<(), Errno> {

@@ -76,6 +76,8 @@ pub struct Client {
     begun: i64,
     /// What was written, each once.
     pub written: Vec<String>,
+    /// The model before each change.
+    pub before: Vec<Model>,
 }
 
 impl Client {
@@ -107,6 +109,7 @@ impl Client {
             made: 0,
             begun,
             written: Vec::new(),
+            before: Vec::new(),
         }
     }
 
@@ -142,6 +145,7 @@ impl Client {
             nanoseconds: 7,
         };
         let operation = Operation { at, change };
+        self.before.push(self.model.clone());
         self.lost.changes.push(Undecided { operation, before });
         at
     }
@@ -179,6 +183,7 @@ impl Client {
         let at = self.note(Change::Create { place, object, new }, None);
         let number = self.model.put(path, kind);
         self.objects.insert(number, object);
+        self.model.stamp_parent(path, at);
         let thing = self.model.thing(path).expect("it was made");
         thing.modified = at;
         if !is_link {
@@ -231,8 +236,9 @@ impl Client {
             object,
             directory,
         };
-        self.note(remove, before);
+        let at = self.note(remove, before);
         self.model.remove(path, directory).expect("it may go");
+        self.model.stamp_parent(path, at);
     }
 
     fn rename(&mut self, random: &mut fastrand::Rng, path: &[Name], other: &[Name]) {
@@ -259,13 +265,15 @@ impl Client {
             replaced,
             exchange,
         };
-        self.note(rename, before);
+        let at = self.note(rename, before);
         let how = match (exchange, replaced) {
             (true, _) => Moves::Exchange,
             (false, Some(_)) => Moves::Over,
             (false, None) => Moves::ToFree,
         };
         self.model.rename(path, other, how).expect("it may move");
+        self.model.stamp_parent(path, at);
+        self.model.stamp_parent(other, at);
     }
 
     fn link(&mut self, path: &[Name], other: &[Name]) {
@@ -273,8 +281,9 @@ impl Client {
             return;
         }
         let (object, place) = (self.object(path), self.place(other));
-        self.note(Change::Link { object, place }, None);
+        let at = self.note(Change::Link { object, place }, None);
         self.model.link(path, other).expect("it may be linked");
+        self.model.stamp_parent(other, at);
     }
 
     fn chmod(&mut self, path: &[Name]) {

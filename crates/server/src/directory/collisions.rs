@@ -16,7 +16,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::{Mode, OFlags, RenameFlags, Statx, Timespec, Timestamps};
 use rustix::io::Errno;
-use surmise_remote::object::{NAME_BYTES_MAX, Name, ObjectId};
+use surmise_remote::object::{Name, ObjectId};
 use surmise_remote::operation::{Change, Operation};
 
 use super::attributes::chown;
@@ -287,9 +287,7 @@ pub(super) fn free_name(
 }
 
 fn with_ending(name: &[u8], ending: &str) -> Result<Name, Errno> {
-    let length = name.len().min(NAME_BYTES_MAX - ending.len());
-    let bytes = [&name[..length], ending.as_bytes()].concat();
-    Name::try_from(bytes).map_err(|_| Errno::INVAL)
+    Name::with_ending(name, ending).map_err(|_| Errno::INVAL)
 }
 
 /// The name in `lost` of what an object was to have.

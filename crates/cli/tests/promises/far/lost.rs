@@ -42,7 +42,7 @@ echo whole > new/temporary && mv new/temporary keep/shared
 echo closed > new/closed && chmod 444 new/closed
 ";
 
-const TREE: &str = include_str!("tree.py");
+pub(super) const TREE: &str = include_str!("tree.py");
 
 /// A client at `one`, and what it has lost.
 struct Losing<'f, 's> {
@@ -114,7 +114,7 @@ impl<'f, 's> Losing<'f, 's> {
 }
 
 impl Far<'_> {
-    fn tree(&self, name: &str) -> String {
+    pub(super) fn tree(&self, name: &str) -> String {
         self.sh(&format!("python3 tree.py {name}")).stdout
     }
 

@@ -1,5 +1,7 @@
 //! What is told of wrong usage and missing things.
 
+use std::fs;
+
 use super::Far;
 use crate::setting::as_each_user;
 
@@ -54,5 +56,49 @@ fn mounts_are_listed() {
         mount.unmount();
         let after = far.succeed(&["mounts"]);
         assert!(!after.stdout.contains(&place));
+    });
+}
+
+/// A thread of the mount is stopped, so its process sees the end of the mount late.
+const SLOW: &str = "\
+elsewhere() { grep -ls \"$PWD/there \" /proc/[0-9]*/mountinfo | grep -v \"/$$/\" >>elsewhere || true; }
+python3 stopped.py $PROCESS stopped go &
+until test -e stopped; do sleep 0.02; done
+$SURMISE umount there 2>said & umount=$!
+until test -s said; do sleep 0.02; done
+elsewhere
+touch go
+wait $umount
+";
+
+#[test]
+fn a_mount_that_is_slow_to_end_is_not_taken_for_one_that_is_mounted_elsewhere() {
+    as_each_user(|setting| {
+        // Other users may not be let at the threads of a process (yama).
+        if !setting.is_root() {
+            return;
+        }
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        setting
+            .scratch
+            .file("stopped.py", include_str!("stopped.py"));
+        let mut mount = far.mount("there");
+        far.sh("echo text > there/file && sync there/file");
+        mount.is_mounted = false;
+        let program = surmise_testkit::copied_binary(&setting.scratch);
+        far.sh(&format!(
+            "PROCESS={} SURMISE={}\n{SLOW}",
+            mount.process,
+            program.display()
+        ));
+        let said = fs::read_to_string(far.path("said")).expect("it was written");
+        // A domain of another test may have a copy of the mount.
+        let elsewhere = fs::read_to_string(far.path("elsewhere")).expect("it was written");
+        assert!(
+            said.contains("has not ended yet") || !elsewhere.is_empty(),
+            "{said}"
+        );
     });
 }
