@@ -4,6 +4,7 @@
 //! A call whose leases are there is answered with the lock held once, and wakes nobody.
 
 mod effects;
+mod link;
 mod locks;
 mod losing;
 mod waiting;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use surmise_remote::client::{Client, Effect, Event, Request, Response, Token};
 use surmise_remote::errno::Errno;
-use surmise_remote::frame::{ClientKey, Reason, ToClient, ToServer};
+use surmise_remote::frame::{ClientKey, Reason, ToClient};
 use surmise_remote::object::{Attributes, Name, ObjectId};
 use surmise_remote::server::Moment;
 use surmise_remote::tree::User;
@@ -27,6 +28,7 @@ use crate::connection::NoConnection;
 use crate::kernel::Forget;
 use crate::status::Status;
 use crate::store::Store;
+use link::Link;
 use locks::LockCalls;
 use losing::Lost;
 pub use losing::{GIVEN_UP, ToKeep};
@@ -93,20 +95,6 @@ pub enum Unwelcome {
     NoConnection(NoConnection),
     /// The server has said why.
     Refused(Reason),
-}
-
-/// The connection as it is.
-struct Link {
-    /// Which one it is, or was.
-    number: u64,
-    is_up: bool,
-    /// For how long it has been so.
-    since: Instant,
-    /// Ends it.
-    breaker: Option<Box<dyn FnMut() + Send>>,
-    line: Arc<Line>,
-    /// A question that is out, and when it left.
-    asked: Option<(u64, Instant)>,
 }
 
 impl Shell {
@@ -455,31 +443,6 @@ impl Shell {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Link {
-    /// A question leaves. Of several that are out, the time is taken of one.
-    fn asks(&mut self, message: &ToServer) {
-        if let ToServer::Ask { request, .. }
-        | ToServer::Explore { request, .. }
-        | ToServer::Fetch { request, .. } = message
-        {
-            self.asked.get_or_insert((*request, Instant::now()));
-        }
-    }
-
-    /// A message has come, which may be an answer. No answer takes less than a round trip.
-    fn answers(&mut self, message: &ToClient) {
-        if let ToClient::Granted { request }
-        | ToClient::Explored { request, .. }
-        | ToClient::Failed { request, .. }
-        | ToClient::Data { request, .. }
-        | ToClient::Same { request } = message
-            && let Some((_, at)) = self.asked.take_if(|(asked, _)| asked == request)
-        {
-            self.line.answered_after(at.elapsed());
-        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use surmise_sys::extended::names_bytes_at;
+use surmise_testkit::skip;
 
 #[test]
 fn names_are_counted_and_links_not_followed() {
@@ -18,13 +19,12 @@ fn names_are_counted_and_links_not_followed() {
     let count = |name: &str| names_bytes_at(directory.as_fd(), name.as_bytes());
     match count("file") {
         Err(error) if error.raw_os_error() == Some(Errno::NOSYS.raw_os_error()) => {
-            println!("skipped: no listxattrat before Linux 6.13");
-            return;
+            return skip("no listxattrat before Linux 6.13");
         }
         bytes => assert_eq!(bytes.expect("a number"), 0),
     }
     match rustix::fs::setxattr(&file, "user.a", b"1", XattrFlags::empty()) {
-        Err(Errno::OPNOTSUPP) => println!("skipped: no extended attributes here"),
+        Err(Errno::OPNOTSUPP) => skip("no extended attributes here"),
         set => {
             set.expect("an attribute");
             assert_eq!(count("file").expect("a number"), "user.a\0".len());
