@@ -82,6 +82,21 @@ pub struct Timestamp {
 }
 
 impl Timestamp {
+    /// A nanosecond later.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self.nanoseconds {
+            999_999_999.. => Self {
+                seconds: self.seconds.saturating_add(1),
+                nanoseconds: 0,
+            },
+            nanoseconds => Self {
+                nanoseconds: nanoseconds + 1,
+                ..self
+            },
+        }
+    }
+
     /// How long ago `earlier` was; nothing for one that is later.
     pub fn since(self, earlier: Self) -> Duration {
         let nanoseconds =

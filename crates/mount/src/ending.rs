@@ -46,8 +46,10 @@ impl Place {
     }
 
     fn detach(&self) {
-        if let Some(path) = self.has_gone() {
-            // It may be gone.
+        // Something else may be mounted on it, or the mount be gone.
+        if let Some(path) = self.has_gone()
+            && matches!(device::source_of(&path), Ok(Some(_)))
+        {
             let _ = device::detach(&path);
         }
     }

@@ -16,7 +16,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use surmise_fuse::{
@@ -248,7 +248,11 @@ impl FileSystem for Far {
             object: self.nodes.object(node),
             place: self.place(new_parent, new_name)?,
         };
-        self.call_for_entry(Request::Change(intent))
+        // The kernel has the object already, and takes these attributes for newer than a recall that it has heard of meanwhile.
+        Ok(Entry {
+            attributes_lifetime: Duration::ZERO,
+            ..self.call_for_entry(Request::Change(intent))?
+        })
     }
 
     fn open(&self, _: Caller, node: u64, open: Open) -> io::Result<OpenReply> {

@@ -10,7 +10,7 @@
 //! it, and has nothing to forget; afterwards it would remember attributes that are out of date. So the object is told until the
 //! kernel knows it. For names the kernel sees to that itself.
 
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,12 +20,15 @@ use surmise_remote::object::ObjectId;
 use crate::nodes::Nodes;
 use crate::shell::Shell;
 
-/// How long the kernel may take until it knows an object that it was told of. Longer takes an object that it has let go of, where no
-/// thread is free to read that: what these threads wait for may need the lease that is to go back.
+/// How long a lease waits for the kernel to know an object that it was told of. Longer takes an object that the kernel has let go of, where
+/// no thread is free to read that: what these threads wait for may need the lease that is to go back.
 const TAKES_UP_MAX: Duration = Duration::from_secs(1);
 
 /// After which the kernel is told again.
 const MOMENT: Duration = Duration::from_micros(50);
+
+/// And after which, when the lease has gone back.
+const LATE_EVERY: Duration = Duration::from_millis(10);
 
 /// What is to be forgotten.
 #[derive(Debug)]
@@ -79,7 +82,21 @@ pub fn forget_all(
     let _ = thread::Builder::new()
         .name("drop data".to_owned())
         .spawn(dropping);
-    while let Ok(first) = wanted.recv() {
+    // Objects that the kernel has not taken up so far.
+    let mut late = Vec::new();
+    loop {
+        let first = match late.is_empty() {
+            true => wanted.recv().map_err(RecvTimeoutError::from),
+            false => wanted.recv_timeout(LATE_EVERY),
+        };
+        let first = match first {
+            Ok(first) => first,
+            Err(RecvTimeoutError::Timeout) => {
+                late.retain(|object| is_to_be_told(*object, &kernel, (shell, nodes)));
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
         let (mut numbers, mut objects) = (Vec::new(), Vec::new());
         for forget in std::iter::once(first).chain(wanted.try_iter()) {
             match forget {
@@ -90,7 +107,7 @@ pub fn forget_all(
                 Forget::All(all) => objects.extend(all),
             }
         }
-        forget_attributes(&objects, &kernel, (shell, nodes));
+        late.extend(forget_attributes(&objects, &kernel, (shell, nodes)));
         for object in objects {
             let _ = drops.send(object);
         }
@@ -102,21 +119,26 @@ pub fn forget_all(
     }
 }
 
-fn forget_attributes(objects: &[ObjectId], kernel: &Notifier, (shell, nodes): (&Shell, Nodes)) {
-    // It fails where the mount has ended.
-    let is_unknown = |object: &ObjectId| {
-        let known = kernel.expire_attributes(nodes.node(*object));
-        matches!(known, Ok(false))
-    };
-    let mut unknown: Vec<_> = objects.iter().copied().filter(is_unknown).collect();
+/// Returns the objects that the kernel has still not taken up.
+fn forget_attributes(
+    objects: &[ObjectId],
+    kernel: &Notifier,
+    shell: (&Shell, Nodes),
+) -> Vec<ObjectId> {
+    let is_to_be_told = |object: &ObjectId| is_to_be_told(*object, kernel, shell);
+    let mut unknown: Vec<_> = objects.iter().copied().filter(is_to_be_told).collect();
     let begun = Instant::now();
-    loop {
-        unknown.retain(|object| shell.has_told(*object) && is_unknown(object));
-        if unknown.is_empty() || begun.elapsed() > TAKES_UP_MAX {
-            return;
-        }
+    while !unknown.is_empty() && begun.elapsed() <= TAKES_UP_MAX {
         thread::sleep(MOMENT);
+        unknown.retain(is_to_be_told);
     }
+    unknown
+}
+
+/// Tells the kernel to forget an object's attributes. Whether the kernel does not know the object, and may take it up later.
+fn is_to_be_told(object: ObjectId, kernel: &Notifier, (shell, nodes): (&Shell, Nodes)) -> bool {
+    let known = kernel.expire_attributes(nodes.node(object));
+    matches!(known, Ok(false)) && shell.has_told(object)
 }
 
 fn drop_data(objects: &Receiver<ObjectId>, kernel: &Notifier, nodes: Nodes) {

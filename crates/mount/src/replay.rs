@@ -180,6 +180,8 @@ fn skip_made(
     if already > 0 {
         let progress = Progress::Already(already as u64);
         notes.note(&progress)?;
+        // What the next step changes could be all that has told so.
+        notes.sync(onto)?;
         replay.note(progress);
     }
     Ok(())
@@ -264,9 +266,13 @@ impl Notes {
     }
 
     fn sync_now_and_then(&mut self, onto: &mut Onto) -> Result<(), ReplayError> {
-        if self.since < STEPS_UNSYNCED_MAX {
-            return Ok(());
+        match self.since < STEPS_UNSYNCED_MAX {
+            true => Ok(()),
+            false => self.sync(onto),
         }
+    }
+
+    fn sync(&mut self, onto: &mut Onto) -> Result<(), ReplayError> {
         self.since = 0;
         onto.sync().map_err(ReplayError::Sync)?;
         self.append(&Entry::Synced)?;

@@ -26,7 +26,7 @@ use crate::cache::{Cache, News};
 use crate::clock;
 use crate::connection::NoConnection;
 use crate::kernel::Forget;
-use crate::status::Status;
+use crate::status::{Kept, Status};
 use crate::store::Store;
 use link::Link;
 use locks::LockCalls;
@@ -68,10 +68,12 @@ struct State {
     next_token: u64,
     wakes_at: Option<Moment>,
     has_left: bool,
-    /// The client was told to leave.
-    is_ending: bool,
+    /// When the client was told to leave.
+    ending_since: Option<Instant>,
     /// The client has ended without the server.
     is_given_up: bool,
+    /// What was kept then.
+    kept: Option<Kept>,
     /// Why there was never a connection.
     gave_up: Option<NoConnection>,
     /// Why the server wants nothing more of this client.
@@ -126,8 +128,9 @@ impl Shell {
             next_token: 0,
             wakes_at: None,
             has_left: false,
-            is_ending: false,
+            ending_since: None,
             is_given_up: false,
+            kept: None,
             gave_up: None,
             parted: None,
             lost: Lost::default(),
@@ -298,9 +301,10 @@ impl Shell {
         }
     }
 
-    /// Whether the kernel was told of an object, and has not let go of it.
+    /// Whether the kernel was told of an object, and has not let go of it. It has let go of all when the mount has ended.
     pub fn has_told(&self, object: ObjectId) -> bool {
-        self.lock().references.contains_key(&object)
+        let state = self.lock();
+        state.ending_since.is_none() && state.references.contains_key(&object)
     }
 
     /// How often changes were lost so far.
@@ -409,7 +413,7 @@ impl Shell {
     /// Ends the client once all its changes are decided, and waits for that.
     pub fn leave(&self) {
         let mut state = self.lock();
-        state.is_ending = true;
+        state.ending_since.get_or_insert_with(Instant::now);
         self.interrupt_locks(&mut state);
         self.tell(&mut state, Event::Leave, None);
         while !state.is_over() {
@@ -431,7 +435,7 @@ impl Shell {
             undecided_groups: state.client.undecided(),
             undecided_bytes: state.client.undecided_bytes(),
             waiting_calls: state.waiting.len(),
-            is_ending: state.is_ending,
+            is_ending: state.ending_since.is_some(),
             lost: state.lost.lines().to_vec(),
             sent: self.traffic.sent(),
             received: self.traffic.received(),

@@ -377,8 +377,9 @@ impl Client {
                 effects.push(Effect::Answer(token, Err(Errno::IO)));
             }
             Event::Called(token, request, at) => {
-                // A clock that is set back does not set times back.
-                self.time = self.time.max(at);
+                // A clock that is set back does not set times back, and no two changes have one time: by that a replay tells
+                // which of them the server has made.
+                self.time = at.max(self.time.next());
                 let parked = Parked {
                     request,
                     at: self.time,

@@ -142,11 +142,10 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Until [`Self::end_looks`] the export is only looked at. So it is enough to find each directory in place once, as long
-    /// as that lasts about as long as a look and nobody tells of a change: between the check and the use of a directory others
-    /// can move it anyway.
+    /// Until [`Self::end_looks`] the export is only looked at. So it is enough to find each directory in place once, until the
+    /// kernel tells of a change: between the check and the use of a directory others can move it anyway.
     pub(crate) fn begin_looks(&mut self) {
-        self.in_place = Some(HashSet::new());
+        self.in_place = self.is_listening().then(HashSet::new);
     }
 
     pub(crate) fn end_looks(&mut self) {
@@ -411,6 +410,9 @@ impl Directory {
 
     /// Looks where everything is.
     fn walk(&mut self) -> Result<(), Errno> {
+        if let Some(found) = &mut self.in_place {
+            found.clear();
+        }
         // What is not found now is not in the export.
         self.may_walk = false;
         let mut left = vec![self.root_inode];

@@ -349,11 +349,13 @@ impl Disk {
         let mut answers = Vec::new();
         let mut bytes = 0;
         let mut is_awaited = false;
+        let mut answered = 0;
         self.directory.begin_looks();
-        while answers.len() < ANSWERS_MAX
+        while answered < ANSWERS_MAX
             && bytes < ANSWERS_BYTES_MAX
-            && let Some(question) = self.next_question(answers.len())
+            && let Some(question) = self.next_question(answered)
         {
+            answered += 1;
             // Before the question is looked at: what changes afterwards is told behind its answer.
             answers.extend(events_of(self.directory.take_changes()));
             is_awaited |= question.is_awaited();

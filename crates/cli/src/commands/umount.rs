@@ -23,7 +23,7 @@ use crate::summary::count;
 pub struct Arguments {
     /// Do not wait for the server: keep the changes that it has not taken in a file, for `surmise mounts --replay`
     ///
-    /// The file is on disk before the mount ends; if it cannot be written, the mount goes on. Calls of programs that wait fail with
+    /// The file is on disk before the mount ends; if it cannot be written, the mount goes on. Calls that wait for the server fail with
     /// EIO. It also ends a mount that is unmounted and waits for its server in the background. The server may have taken some of the
     /// changes in the file already: a replay on a mount of the same directory leaves those out.
     #[arg(long)]
@@ -63,7 +63,7 @@ impl Arguments {
                 && (!one.status.is_ending || self.ends_ending(is_mounted))
         };
         let process = all.into_iter().rfind(is_it);
-        if !is_mounted && process.is_none() {
+        if !is_mounted && (!self.give_up || process.is_none()) {
             return Err(Failure::new(format_args!("{place} is no mount of surmise"))
                 .hint("`surmise mounts` lists them"));
         }
@@ -107,17 +107,20 @@ fn give_up(
 ) -> Result<ExitCode, Failure> {
     let source = &process.source;
     let place = process.mount_point.display();
-    let given_up = status::give_up(directory, process.process);
-    let given_up = given_up.map_err(|error| unknown(source, &error))?;
-    let kept = match given_up {
-        GivenUp::Ends(kept) => kept,
-        GivenUp::GoesOn(why) => {
+    let kept = match status::give_up(directory, process.process) {
+        Ok(GivenUp::Ends(kept)) => kept,
+        // It may have ended just now; otherwise that is told below.
+        Err(_) => None,
+        Ok(GivenUp::GoesOn(why)) => {
             return Err(Failure::new(format_args!(
                 "{place} is still mounted: the changes can't be kept in a file: {why}"
             ))
             .hint("with XDG_STATE_HOME another directory is used, which has to be set for `surmise mount`"));
         }
     };
+    if let Some(kept) = &kept {
+        tell_kept(source, kept);
+    }
     let ended = loop {
         let ended = waiting.wait(LOOKS_EVERY);
         if let Some(ended) = ended.map_err(|error| unknown(source, &error))? {
@@ -126,18 +129,13 @@ fn give_up(
     };
     let is_other = |line: &String| kept.as_ref().is_none_or(|kept| kept.line != *line);
     let lost: Vec<_> = ended.lost.into_iter().filter(is_other).collect();
-    tell_kept(process, kept.as_ref());
     match lost.is_empty() {
         true => Ok(ExitCode::SUCCESS),
         false => Err(lost_changes(source, lost)),
     }
 }
 
-fn tell_kept(process: &Described, kept: Option<&Kept>) {
-    let source = &process.source;
-    let Some(kept) = kept else {
-        return report::note(format_args!("nothing waited for {source}"));
-    };
+fn tell_kept(source: &str, kept: &Kept) {
     let file = kept.file.display();
     report::note(format_args!(
         "{} that {source} has not confirmed {} in {file}; when it is mounted again: surmise mounts --replay {file}",

@@ -86,10 +86,15 @@ impl Far {
         if set != operation::SetAttributes::default() {
             changed = Some(self.change(Intent::SetAttributes { object, set })?);
         }
-        match changed {
-            Some(response) => self.known(response),
-            None => self.known(self.call(Request::Attributes(object))?),
-        }
+        let response = match changed {
+            Some(response) => response,
+            None => self.call(Request::Attributes(object))?,
+        };
+        // The kernel takes these for newer than a recall that it has heard of meanwhile, but asks again.
+        Ok(KnownAttributes {
+            lifetime: Duration::ZERO,
+            ..self.known(response)?
+        })
     }
 
     /// Another owner does not inherit the rights that a set-id bit gives (chown(2)).

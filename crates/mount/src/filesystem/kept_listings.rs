@@ -13,7 +13,7 @@ use surmise_remote::object::{Name, Names, ObjectId};
 /// The names in a directory, in their order.
 pub(super) type List = Arc<[(Name, ObjectId)]>;
 
-/// How many names may be remembered here of directories that nobody has open: some 16 MB.
+/// How many names may be remembered of directories that nobody has open, which each count as one more: some 16 MB.
 const NAMES_MAX: usize = 1 << 18;
 
 /// What the kernel may keep of each directory.
@@ -23,7 +23,8 @@ pub(super) struct KeptListings(Mutex<Kept>);
 #[derive(Default)]
 struct Kept {
     lists: HashMap<ObjectId, KeptList>,
-    names: usize,
+    /// How many names those have that nobody has open.
+    closed: usize,
 }
 
 struct KeptList {
@@ -47,8 +48,11 @@ impl KeptListings {
     /// A directory is opened that has these names.
     pub(super) fn open(&self, directory: ObjectId, names: Names) -> Opening {
         let mut kept = self.lock();
+        let kept = &mut *kept;
         if let Some(list) = kept.lists.get_mut(&directory) {
+            let closed = list.closed();
             if list.has(&names) {
+                kept.closed -= closed;
                 list.open += 1;
                 return Opening {
                     names: list.names.clone(),
@@ -64,9 +68,15 @@ impl KeptListings {
                     goes_on: false,
                 };
             }
+            kept.closed -= closed;
         }
         let names: List = names.into_iter().collect();
-        kept.put(directory, names.clone());
+        let list = KeptList {
+            names: names.clone(),
+            open: 1,
+            is_settled: false,
+        };
+        kept.lists.insert(directory, list);
         Opening {
             names,
             is_kept: true,
@@ -83,9 +93,17 @@ impl KeptListings {
 
     /// A directory is closed that was opened so.
     pub(super) fn close(&self, directory: ObjectId) {
-        if let Some(list) = self.lock().lists.get_mut(&directory) {
+        let mut kept = self.lock();
+        let kept = &mut *kept;
+        if let Some(list) = kept.lists.get_mut(&directory) {
             list.open -= 1;
             list.is_settled = true;
+            kept.closed += list.closed();
+        }
+        if kept.closed > NAMES_MAX {
+            // Of these nothing is known any more, so the kernel drops what it has when they are opened next.
+            kept.lists.retain(|_, list| list.open > 0);
+            kept.closed = 0;
         }
     }
 
@@ -94,26 +112,15 @@ impl KeptListings {
     }
 }
 
-impl Kept {
-    fn put(&mut self, directory: ObjectId, names: List) {
-        if self.names + names.len() > NAMES_MAX {
-            // Of these nothing is known any more, so the kernel drops what it has when they are opened next.
-            self.lists.retain(|_, list| list.open > 0);
-            self.names = self.lists.values().map(|list| list.names.len()).sum();
-        }
-        self.names += names.len();
-        let list = KeptList {
-            names,
-            open: 1,
-            is_settled: false,
-        };
-        if let Some(before) = self.lists.insert(directory, list) {
-            self.names -= before.names.len();
+impl KeptList {
+    /// What it counts for if nobody has it open.
+    fn closed(&self) -> usize {
+        match self.open {
+            0 => self.names.len() + 1,
+            _ => 0,
         }
     }
-}
 
-impl KeptList {
     fn has(&self, names: &Names) -> bool {
         let own = self.names.iter().map(|(name, object)| (name, object));
         self.names.len() == names.len() && own.eq(names)
@@ -172,10 +179,15 @@ mod tests {
         let many: Vec<_> = many.iter().map(|name| (&name[..], 1)).collect();
         let other = ObjectId::found(8).expect("a small number");
         kept.open(other, names(&many));
+        kept.settle(other);
+        assert!(kept.open(other, names(&many)).goes_on);
         kept.close(other);
+        kept.close(other);
+        assert!(!kept.open(other, names(&many)).goes_on);
         assert_eq!(opened(&kept, &[("a", 1)]), (true, true));
         let third = ObjectId::found(9).expect("a small number");
-        kept.open(third, names(&[("a", 1)]));
-        assert!(!kept.open(other, names(&many)).goes_on);
+        kept.open(third, names(&[("b", 1)]));
+        kept.close(third);
+        assert!(kept.open(third, names(&[("b", 1)])).goes_on);
     }
 }

@@ -106,16 +106,17 @@ fn counted(count: usize, of_what: &str, why: &str) -> String {
     format!("{count} {of_what}{plural}: {why}")
 }
 
-/// Without a connection for so long, a mount that is told to end by `SIGTERM` is taken for one that never gets any.
+/// Without a connection for so long, the server of a mount that is told to end by `SIGTERM` is taken for gone.
 const APART_MAX: Duration = Duration::from_secs(5);
 
 /// How long the server may take for the rest of the changes of such a mount, once no program uses that any more. What sends
-/// the signal kills next: systemd after 90 seconds.
-const REST_MAX: Duration = Duration::from_secs(60);
+/// the signal kills next: systemd after 90 seconds, and sooner on some distributions.
+const REST_MAX: Duration = Duration::from_secs(30);
 
 impl Shell {
     /// Has the client end without the server, once `keep` has made durable what that has not decided. The client does nothing
-    /// meanwhile, so no change comes later than those in the file. `None` if there are none.
+    /// meanwhile, so no change comes later than those in the file. `None` if there are none; what is in the file already, if the client
+    /// has ended so before.
     ///
     /// # Errors
     /// That of `keep`. All goes on as before then.
@@ -125,7 +126,9 @@ impl Shell {
     ) -> Result<Option<Kept>, KeepError> {
         let mut state = self.lock();
         if state.has_left {
-            return Ok(None);
+            // The connection may take its time to end.
+            state.break_connection();
+            return Ok(state.kept.clone());
         }
         let changes = state.client.without_verdict();
         let count = changes.changes.len();
@@ -140,8 +143,9 @@ impl Shell {
                 line,
             });
         }
-        state.is_ending = true;
+        state.ending_since.get_or_insert_with(Instant::now);
         state.is_given_up = true;
+        state.kept.clone_from(&kept);
         self.tell(&mut state, Event::GiveUp, None);
         state.break_connection();
         Ok(kept)
@@ -157,7 +161,8 @@ impl Shell {
         let state = self.lock();
         let link = &state.link;
         let apart = (!link.is_up).then(|| link.since.max(since).elapsed());
-        apart >= Some(APART_MAX) || (state.is_ending && since.elapsed() >= REST_MAX)
+        let alone = state.ending_since.map(|ending| ending.max(since).elapsed());
+        apart >= Some(APART_MAX) || alone >= Some(REST_MAX)
     }
 
     /// Whom changes that are lost are sent to.

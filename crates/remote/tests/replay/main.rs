@@ -5,7 +5,7 @@ mod program;
 
 use surmise_remote::lost::{Begins, Entry, LostChanges, Reader, Replays};
 use surmise_remote::object::Name;
-use surmise_remote::operation::NewKind;
+use surmise_remote::operation::{Change, NewKind};
 use surmise_remote::replay::{Became, Progress, Replay, Step, Told, lines};
 
 use model::{KILLED, Model};
@@ -115,6 +115,53 @@ fn s63_what_the_server_had_made_before_is_not_made_again() {
         }
     }
     assert!(found > 10_000, "{found}");
+}
+
+#[test]
+fn s63_what_the_server_has_refused_is_made_though_later_changes_are_there() {
+    let mut refused = 0;
+    for seed in 0..SEEDS / 5 {
+        let (_, client, _) = worked(seed, false);
+        let changes = client.lost.changes.iter().map(|one| &one.operation.change);
+        for (index, change) in changes.clone().enumerate() {
+            let Change::Write { object, data, .. } = change else {
+                continue;
+            };
+            let is_of_it = |change: &Change| {
+                let of = match change {
+                    Change::Write { object, .. } | Change::Resize { object, .. } => Some(object),
+                    _ => None,
+                };
+                of == Some(object)
+            };
+            let number = client.number(*object);
+            let has_name = client.model.names.values().any(|one| *one == number);
+            if !has_name || changes.clone().skip(index + 1).any(is_of_it) {
+                continue;
+            }
+            let mut onto = client.model.clone();
+            let before = client.before[index].things[&number].clone();
+            let thing = onto.things.get_mut(&number).expect("it has a name");
+            (thing.data, thing.modified) = (before.data, before.modified);
+            let already = Replay::new(root(), &client.lost).already(&mut onto);
+            let already = already.expect("looks never fail");
+            assert!(
+                already <= index,
+                "seed {seed}: {already}, and {index} was refused"
+            );
+            let (is_over, _) = replay(
+                &client.lost,
+                &mut vec![Progress::Already(already as u64)],
+                &mut onto,
+            );
+            assert!(is_over);
+            let all = onto.tree().into_values().map(|thing| thing.data);
+            let mut has = all.map(|all| all.windows(data.len()).any(|part| part == *data));
+            assert!(has.any(|has| has), "seed {seed}: change {index} is gone");
+            refused += 1;
+        }
+    }
+    assert!(refused > 300, "{refused}");
 }
 
 #[test]

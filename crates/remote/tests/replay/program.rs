@@ -113,6 +113,13 @@ impl Client {
         }
     }
 
+    /// The model's number of an object.
+    pub fn number(&self, object: ObjectId) -> u64 {
+        let mut known = self.objects.iter();
+        let found = known.find(|(_, one)| **one == object);
+        *found.expect("an object of the model").0
+    }
+
     fn object(&self, path: &[Name]) -> ObjectId {
         match self.model.number(path) {
             None => root(),

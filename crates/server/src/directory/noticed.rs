@@ -90,6 +90,11 @@ impl Directory {
         self.noticed.listener = listener;
     }
 
+    /// Whether the kernel tells of changes.
+    pub(super) fn is_listening(&self) -> bool {
+        self.noticed.listener.is_some()
+    }
+
     /// What was changed until now and has not been told.
     pub(crate) fn take_changes(&mut self) -> Option<Changes> {
         self.hear();
@@ -380,6 +385,7 @@ impl Directory {
         notice(format_args!(
             "what is changed here and not through a mount is not noticed: {error}"
         ));
+        self.in_place = None;
         if let Some(listener) = self.noticed.listener.take() {
             // What is left would wake the server again and again.
             let _ = listener.unmark_all();

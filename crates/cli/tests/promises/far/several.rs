@@ -239,7 +239,8 @@ fn s55_listings_that_the_kernel_keeps_are_those_of_the_moment() {
                         fs::read_dir(&at).expect("list").map(name_of).collect();
                     assert_eq!(listed, wanted, "round {round}");
                 }
-                if random.u8(..4) == 0 {
+                // With none open, the kernel goes on with what it has.
+                if round > 70 && random.u8(..4) == 0 {
                     half_read.push(HalfRead::begin(&at, &wanted));
                 }
                 if random.u8(..4) == 0 && !half_read.is_empty() {

@@ -33,9 +33,14 @@ pub(super) struct Behind {
 /// Files that are expected to be read, and how many of them were.
 #[derive(Debug)]
 struct Guess {
+    /// How many bytes a plan has.
     bytes_max: u64,
+    /// Of all plans since that was set: how many bytes, how many files, and how many of these were read.
     bytes: u64,
     files: usize,
+    read: usize,
+    /// How many files the last plan had, and which of them were not read.
+    planned: usize,
     unread: HashSet<ObjectId>,
 }
 
@@ -45,6 +50,8 @@ impl Default for Guess {
             bytes_max: BYTES_FIRST,
             bytes: 0,
             files: 0,
+            read: 0,
+            planned: 0,
             unread: HashSet::new(),
         }
     }
@@ -69,31 +76,34 @@ struct Found {
 }
 
 impl Guess {
-    /// Whether half of the files have now been read.
+    /// Whether half of the files of the last plan have now been read.
     fn read(&mut self, object: ObjectId) -> bool {
-        self.unread.remove(&object) && self.unread.len() == self.files / 2
+        let is_one = self.unread.remove(&object);
+        self.read += usize::from(is_one);
+        is_one && self.unread.len() == self.planned / 2
     }
 
-    /// How many bytes come next; `None` while the last files may still have their turn. Where few of them were read when another
-    /// one is missing, fewer. Only a few files tell nothing: a directory may have no more.
+    /// How many bytes come next; `None` while the last files may still have their turn. Where few were read when another
+    /// one is missing, fewer. One plan can be too short to tell: a directory may have no more files.
     fn next_bytes(&mut self, because: Because) -> Option<u64> {
-        let was_right = self.unread.len() <= self.files / 2;
-        if !was_right && because == Because::Read {
+        if because == Because::Read && self.unread.len() > self.planned / 2 {
             return None;
         }
         if self.bytes >= self.bytes_max / 2 {
-            let next = match was_right {
+            let next = match self.read >= self.files.div_ceil(2) {
                 true => self.bytes_max * 4,
                 false => self.bytes_max / 2,
             };
             self.bytes_max = next.clamp(BYTES_MIN, BYTES_MAX);
+            (self.bytes, self.files, self.read) = (0, 0, 0);
         }
         Some(self.bytes_max)
     }
 
     fn planned(&mut self, found: &Found) {
-        self.bytes = found.bytes;
-        self.files = found.files.len();
+        self.bytes += found.bytes;
+        self.files += found.files.len();
+        self.planned = found.files.len();
         self.unread = found.files.iter().map(|(file, _)| *file).collect();
     }
 }
@@ -102,7 +112,7 @@ impl Behind {
     /// Bytes of a file were read that were there. Whether half of the files that were planned last have now been read: then it
     /// is time for the next ones.
     pub(super) fn read(&mut self, object: ObjectId) -> bool {
-        self.near.read(object) || self.beyond.read(object)
+        self.near.read(object) | self.beyond.read(object)
     }
 
     pub(super) fn forget(&mut self, object: ObjectId) {

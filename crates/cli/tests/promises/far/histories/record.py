@@ -131,7 +131,7 @@ class Program:
         # Whether an unlock may find no connection, and returns then before the server has heard of it.
         self.unlock = "unlock_late" if breaks else "unlock"
         self.random = random.Random(seed)
-        self.parents = {name: os.open(os.path.join(mount, name), os.O_RDONLY | os.O_DIRECTORY) for name in DIRECTORIES}
+        self.parents = {name: os.open(os.path.join(mount, name), os.O_PATH | os.O_DIRECTORY) for name in DIRECTORIES}
         self.mount = mount
         self.locks = {name: os.open(os.path.join(mount, name), os.O_RDWR) for name in LOCKS}
         self.held = set()
