@@ -12,6 +12,7 @@ use super::Far;
 use crate::setting::as_own_user;
 
 const LOOKED_UP: &str = include_str!("looked_up.py");
+const CHANGED_AT_ONCE: &str = include_str!("changed_at_once.py");
 
 #[test]
 fn s55_every_mount_sees_a_change_as_soon_as_it_has_returned() {
@@ -87,13 +88,28 @@ fn s55_a_file_that_is_changed_while_it_is_looked_up_does_not_stay_as_it_was() {
         let Some(far) = Far::new(setting) else {
             return;
         };
-        setting.scratch.file("looked_up.py", LOOKED_UP);
-        let (one, two) = (far.mount("one"), far.mount("two"));
-        let run = setting.plain(&["python3", "looked_up.py"]).in_place();
-        run.seconds(120).outcome().assert_success();
-        one.unmount();
-        two.unmount();
+        on_two_mounts(&far, "looked_up.py", LOOKED_UP);
     });
+}
+
+/// The kernel takes the attributes that a change returns for newer than a recall which comes at that moment.
+#[test]
+fn s55_a_file_that_two_mounts_change_at_once_shows_both_changes() {
+    as_own_user(|setting| {
+        let Some(far) = Far::new(setting) else {
+            return;
+        };
+        on_two_mounts(&far, "changed_at_once.py", CHANGED_AT_ONCE);
+    });
+}
+
+fn on_two_mounts(far: &Far<'_>, name: &str, program: &str) {
+    far.setting.scratch.file(name, program);
+    let (one, two) = (far.mount("one"), far.mount("two"));
+    let run = far.setting.plain(&["python3", name]).in_place();
+    run.seconds(120).outcome().assert_success();
+    one.unmount();
+    two.unmount();
 }
 
 #[test]
