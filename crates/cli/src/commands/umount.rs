@@ -197,6 +197,9 @@ fn wait_for(
             continue;
         };
         if now.is_connected && now.undecided_groups == 0 && !now.is_ending {
+            if !now.lost.is_empty() {
+                return Err(lost_changes(&process.source, now.lost));
+            }
             writeln!(
                 io::stderr(),
                 "surmise: {} is still mounted in another mount namespace; all changes are on the server's disk",
