@@ -2,7 +2,8 @@
 //!
 //! # Format
 //! A file of lost changes is a log of `surmise-journal`, format `LOST`, version 1. A frame is an [`Entry`] in the wire format
-//! of the crate `postcard` (version 1). The first one is `Begins`; behind it come `Places`, then `Change`s, in their order, and `NoVerdict` where the server may have made some.
+//! of the crate `postcard` (version 1). The first one is `Begins`; behind it come `Places`, then `Change`s, in their order, and
+//! `NoVerdict` where the server may have made some.
 //! The client makes all of these durable before the file gets its name, so that a file which lacks any is damaged. A replay
 //! appends `Replays`, `Directory` and `Progress`, now and then `Synced`, and at its end `Over`. One onto another directory begins anew.
 

@@ -107,10 +107,10 @@ fn give_up(
 ) -> Result<ExitCode, Failure> {
     let source = &process.source;
     let place = process.mount_point.display();
-    let kept = match status::give_up(directory, process.process) {
-        Ok(GivenUp::Ends(kept)) => kept,
-        // It may have ended just now; otherwise that is told below.
-        Err(_) => None,
+    let (kept, unanswered) = match status::give_up(directory, process.process) {
+        Ok(GivenUp::Ends(kept)) => (kept, None),
+        // The process may have ended just now, and then has told what became of the changes.
+        Err(error) => (None, Some(error)),
         Ok(GivenUp::GoesOn(why)) => {
             return Err(Failure::new(format_args!(
                 "{place} is still mounted: the changes can't be kept in a file: {why}"
@@ -125,6 +125,12 @@ fn give_up(
         let ended = waiting.wait(LOOKS_EVERY);
         if let Some(ended) = ended.map_err(|error| unknown(source, &error))? {
             break ended;
+        }
+        if let Some(error) = unanswered {
+            return Err(Failure::new(format_args!(
+                "the process that serves {place} goes on, and does not answer: {error}"
+            ))
+            .hint("one of an earlier version of surmise cannot give a mount up"));
         }
     };
     let is_other = |line: &String| kept.as_ref().is_none_or(|kept| kept.line != *line);

@@ -15,14 +15,9 @@ impl Client {
 
     /// The client ends without a verdict: takes all changes that have none.
     pub fn abandon(&mut self) -> LostChanges {
-        let Groups { sent, open, .. } = std::mem::take(&mut self.groups);
-        let made = sent.into_iter().filter_map(|(_, sent)| match sent {
-            Sent::Made(made) => Some(made),
-            // Its call waits for a verdict.
-            Sent::Asked { .. } => None,
-        });
-        let lost = made.flatten().chain(open).collect();
-        self.with_places(lost, &[])
+        let lost = self.without_verdict();
+        self.groups = Groups::default();
+        lost
     }
 
     /// Nothing is waited for any more, and what has no verdict is the caller's.
@@ -39,6 +34,7 @@ impl Groups {
     fn without_verdict(&self) -> impl Iterator<Item = &Undecided> {
         let sent = self.sent.iter().flat_map(|(_, sent)| match sent {
             Sent::Made(made) => made.as_slice(),
+            // Its call waits for a verdict.
             Sent::Asked { .. } => &[],
         });
         sent.chain(&self.open)
